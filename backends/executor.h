@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "schedule/plan.h"
+
+namespace stretto {
+
+/// Where the buffers of a plan live, by BufferId: set for Parameter, State, Input and Output, null for Constant and
+/// Arena. Pointers are to host memory for the reference and cpu backends, to device memory for cuda.
+using Bindings = std::vector<void*>;
+
+/// A plan made ready to run on one backend.
+class Executor {
+public:
+    virtual ~Executor() = default;
+
+    /// Runs one launch. Parameters and State must be the same pointers at every call; Input and Output may change.
+    /// `stream` is a CUstream for cuda (the call returns once the launch is queued) and ignored by the others (the
+    /// call returns when it is done). Throws RunError.
+    virtual void run(const Bindings& bindings, void* stream) = 0;
+
+    /// Waits for queued launches and throws RunError if one failed (which wait of which task timed out).
+    virtual void synchronize() = 0;
+};
+
+}  // namespace stretto

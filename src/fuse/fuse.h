@@ -1,0 +1,19 @@
+#pragma once
+
+#include "base/machine.h"
+#include "fuse/region.h"
+
+namespace stretto {
+
+enum class Numerics : std::uint8_t {
+    Fused,  ///< F32 inside a region, one rounding at its stores
+    Exact,  ///< every rounding of the source program is kept
+};
+
+/// Groups operations into regions, each computed by one task kind.
+/// Requires: check(graph).  Ensures: each output and state update is stored by exactly one region; regions are in an
+/// order that respects every read after write, write after read and write after write of the source program.
+/// Why here: after simplify (no dead work is fused), before tile (regions decide what a task is).
+[[nodiscard]] RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics = Numerics::Fused);
+
+}  // namespace stretto

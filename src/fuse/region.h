@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "graph/graph.h"
+
+namespace stretto {
+
+enum class BufferRole : std::uint8_t {
+    Parameter,  ///< bound once, never written
+    State,      ///< bound once, read and written
+    Constant,   ///< bytes in the program
+    Input,      ///< bound at each launch, read
+    Output,     ///< bound at each launch, written
+    Arena,      ///< intermediate
+};
+
+/// A dense row-major allocation.
+struct Buffer {
+    std::string name;
+    DType dtype = DType::F32;
+    Shape shape;
+    BufferRole role = BufferRole::Arena;
+    std::shared_ptr<const std::vector<std::byte>> bytes;  ///< of a Constant
+
+    [[nodiscard]] std::int64_t size_bytes() const {
+        return volume(shape) * static_cast<std::int64_t>(size_of(dtype));
+    }
+};
+
+/// buffer[target(i)] = expr(i), rounded to the buffer's type. `indices` are the nodes of expr that give the target's
+/// indirect coordinates; the value is expr's last node.
+struct Store {
+    Access target;
+    Expr expr;
+    std::vector<std::int32_t> indices;
+    bool operator==(const Store&) const = default;
+};
+
+/// Element-wise work over `space`; the iteration coordinates are those of `space`.
+struct MapRegion {
+    Shape space;
+    std::vector<Store> stores;
+    bool operator==(const MapRegion&) const = default;
+};
+
+/// For each coordinate of the first `kept` dimensions of `space`: Acc(0) = reduction of term over the others, in F32
+/// (F64 for F64); then the stores, over the kept coordinates.
+struct ReduceRegion {
+    Shape space;
+    std::int32_t kept = 0;
+    ReduceOp op = ReduceOp::Sum;
+    Expr term;
+    std::vector<Store> stores;
+    bool operator==(const ReduceRegion&) const = default;
+};
+
+/// Row statistic of a MatMul prologue: Stat(j) = finish(sum over k of term(b, m, k)). `term` and `finish` are over
+/// the coordinates (b, m, n = 0, k) and may use earlier Stat nodes; `finish` sees the sum as Acc(0).
+struct RowStat {
+    Expr term;
+    Expr finish;
+    bool operator==(const RowStat&) const = default;
+};
+
+/// Acc(j)[b, m, n] = sum over k of round(a(b, m, k)) * weights[j](b, n, k), accumulated in F32, for each of one or
+/// more weights that share the left side; then the stores over (b, m, n). All coordinates are [b, m, n, k].
+struct MatMulRegion {
+    std::array<std::int64_t, 4> space{};
+    std::vector<RowStat> stats;
+    Expr a;                       ///< rounded to `a_type` before the product
+    DType a_type = DType::BF16;
+    std::vector<Access> weights;
+    bool streamed = false;        ///< weight rows are contiguous and constant in a launch: they go through the ring
+    std::vector<Store> stores;
+    bool operator==(const MatMulRegion&) const = default;
+};
+
+/// Split-KV attention. The rows s of the context are dealt to `splits` in blocks of kAttentionBlock rows, round
+/// robin; split j writes, for each (b, h, q), to partial[j, b, h, q, :] (F32, D + 2 wide): the unnormalized sum over
+/// its rows of exp(score - max) * value, then max, then the sum of exp(score - max) (-inf, 0 where it has no row).
+/// Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
+struct AttentionRegion {
+    std::array<std::int64_t, 5> space{};
+    std::int64_t group = 1;
+    std::int64_t splits = 1;
+    double scale = 1;
+    Expr query;
+    Access key;
+    Access value;
+    Expr mask;    ///< empty, or Bool / float bias over (b, h, q, s)
+    Expr length;  ///< empty, or I64 over b: rows s >= length are masked for every (h, q), and not read
+    Access partial;
+    bool operator==(const AttentionRegion&) const = default;
+};
+
+inline constexpr std::int64_t kAttentionBlock = 16;
+
+using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
+
+struct Region {
+    std::string name;  ///< unique, e.g. "layers.3.mlp.down_proj#41"
+    RegionBody body;
+    bool operator==(const Region&) const = default;
+};
+
+/// Regions in program order: a region sees the writes of earlier ones only.
+struct RegionGraph {
+    std::vector<Buffer> buffers;
+    std::vector<Region> regions;
+
+    [[nodiscard]] const Buffer& operator[](BufferId id) const { return buffers.at(id.index()); }
+    [[nodiscard]] const Region& operator[](RegionId id) const { return regions.at(id.index()); }
+};
+
+/// One use of a buffer by a region, with the coordinates over which it is evaluated.
+struct Use {
+    const Access* access = nullptr;
+    bool write = false;
+    bool in_prologue = false;  ///< evaluated for all k (MatMul) whatever the tile of n
+};
+
+/// Every access of a region, in a fixed order (the operand order of its records).
+[[nodiscard]] std::vector<Use> uses(const Region& region);
+
+/// Extents of the coordinates that the region's accesses take.
+[[nodiscard]] Shape space_of(const Region& region);
+
+}  // namespace stretto

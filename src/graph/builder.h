@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace stretto {
+
+/// A tensor as a front end sees it: a view of a value. Cheap to copy; views cost nothing.
+struct Tensor {
+    ValueId value;
+    IndexMap map;
+    DType dtype = DType::F32;
+
+    [[nodiscard]] Shape shape() const { return map.shape(); }
+    [[nodiscard]] std::size_t rank() const { return map.rank(); }
+};
+
+/// Builds a Graph from tensor operations with PyTorch's meaning (broadcasting, negative dimensions). Views become
+/// index maps; where no map expresses one, a copy is inserted. Throws UserError on shapes or types that do not fit.
+class GraphBuilder {
+public:
+    Tensor input(Role role, std::string name, DType dtype, Shape shape);
+    Tensor constant(std::string name, DType dtype, Shape shape, std::vector<std::byte> bytes);
+    Tensor full(Shape shape, double value, DType dtype);
+    Tensor arange(std::int64_t count, double start, double step, DType dtype);
+
+    // Pointwise; operands broadcast.
+    Tensor apply(Op op, const std::vector<Tensor>& operands, DType result);
+    Tensor cast(const Tensor& x, DType dtype);
+
+    // Views.
+    Tensor permute(const Tensor& x, std::vector<int> order);
+    Tensor transpose(const Tensor& x, int a, int b);
+    Tensor reshape(const Tensor& x, Shape shape);  ///< one extent may be -1
+    Tensor expand(const Tensor& x, Shape shape);   ///< -1 keeps an extent
+    Tensor squeeze(const Tensor& x, int dim);
+    Tensor unsqueeze(const Tensor& x, int dim);
+    Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end, std::int64_t step = 1);
+    Tensor select(const Tensor& x, int dim, std::int64_t at);
+    Tensor concat(const std::vector<Tensor>& parts, int dim);
+    Tensor contiguous(const Tensor& x);  ///< the identity where x is a whole row-major value already
+
+    Tensor reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim, DType result);
+    Tensor softmax(const Tensor& x, int dim, DType result);
+    Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul for ranks 2 and more
+    Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias);
+    Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                     bool causal, double scale);  ///< [b, h, q, d]; key heads may be fewer (grouped)
+    /// x[..., indices_0, ..., indices_n, ...] with PyTorch's advanced-indexing rules; nullopt takes a whole dim.
+    Tensor index(const Tensor& x, const std::vector<std::optional<Tensor>>& indices);
+    /// x with x[indices] = values.
+    Tensor index_put(const Tensor& x, const std::vector<std::optional<Tensor>>& indices, const Tensor& values);
+    Tensor slice_scatter(const Tensor& x, const Tensor& values, int dim, std::int64_t begin, std::int64_t end,
+                         std::int64_t step = 1);
+
+    void output(const Tensor& x, std::string name);
+    void update_state(const Tensor& state, const Tensor& next, std::string name);
+
+    /// The operation that following calls belong to.
+    void at(Source source) { source_ = std::move(source); }
+    [[nodiscard]] const Graph& graph() const { return graph_; }
+    [[nodiscard]] Graph finish();  ///< Checked.
+
+private:
+    Tensor add(Node node);
+    [[nodiscard]] Access access(const Tensor& x) const;
+
+    Graph graph_;
+    Source source_;
+};
+
+}  // namespace stretto
