@@ -6,8 +6,9 @@
 
 namespace stretto {
 
-/// Element types that tensors may have. Arithmetic inside an expression is done in F32 for F16/BF16/F32, in F64
-/// for F64, and in 64-bit integers for Bool and the integer types; the type of a node says how its result rounds.
+/// Element types that tensors may have. Arithmetic inside an expression is done in F32 for F16/BF16/F32, in
+/// F64 for F64, and in 64-bit integers for Bool and the integer types; the type of a node says how its result
+/// rounds.
 enum class DType : std::uint8_t { Bool, U8, I32, I64, F16, BF16, F32, F64 };
 
 [[nodiscard]] std::size_t size_of(DType type);

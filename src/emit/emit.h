@@ -11,11 +11,11 @@ namespace stretto {
 
 /// What the device gets: one translation unit that names the program's task kinds, and its records.
 struct Emission {
-    std::string source;               ///< CUDA C++; includes only <stretto/...>; does not grow with repeated layers
-    std::vector<std::string> kinds;   ///< by kind number: name for messages
-    std::vector<std::byte> records;   ///< abi::Record array, workers one after the other
-    std::vector<std::byte> loads;     ///< abi::Load array, likewise
-    std::vector<std::byte> workers;   ///< abi::WorkerRange array: where each worker's records and loads are
+    std::string source;  ///< CUDA C++; includes only <stretto/...>; does not grow with repeated layers
+    std::vector<std::string> kinds;  ///< by kind number: name for messages
+    std::vector<std::byte> records;  ///< abi::Record array, workers one after the other
+    std::vector<std::byte> loads;    ///< abi::Load array, likewise
+    std::vector<std::byte> workers;  ///< abi::WorkerRange array: where each worker's records and loads are
 };
 
 /// Requires: verify(plan) is empty, buffers placed.  Ensures: the same plan gives the same bytes.

@@ -11,9 +11,10 @@ enum class Numerics : std::uint8_t {
 };
 
 /// Groups operations into regions, each computed by one task kind.
-/// Requires: check(graph).  Ensures: each output and state update is stored by exactly one region; regions are in an
-/// order that respects every read after write, write after read and write after write of the source program.
-/// Why here: after simplify (no dead work is fused), before tile (regions decide what a task is).
-[[nodiscard]] RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics = Numerics::Fused);
+/// Requires: check(graph).  Ensures: each output and state update is stored by exactly one region; regions
+/// are in an order that respects every read after write, write after read and write after write of the source
+/// program. Why here: after simplify (no dead work is fused), before tile (regions decide what a task is).
+[[nodiscard]] RegionGraph fuse(const Graph& graph, const Machine& machine,
+                               Numerics numerics = Numerics::Fused);
 
 }  // namespace stretto

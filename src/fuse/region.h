@@ -33,8 +33,8 @@ struct Buffer {
     }
 };
 
-/// buffer[target(i)] = expr(i), rounded to the buffer's type. `indices` are the nodes of expr that give the target's
-/// indirect coordinates; the value is expr's last node.
+/// buffer[target(i)] = expr(i), rounded to the buffer's type. `indices` are the nodes of expr that give the
+/// target's indirect coordinates; the value is expr's last node.
 struct Store {
     Access target;
     Expr expr;
@@ -49,8 +49,8 @@ struct MapRegion {
     bool operator==(const MapRegion&) const = default;
 };
 
-/// For each coordinate of the first `kept` dimensions of `space`: Acc(0) = reduction of term over the others, in F32
-/// (F64 for F64); then the stores, over the kept coordinates.
+/// For each coordinate of the first `kept` dimensions of `space`: Acc(0) = reduction of term over the others,
+/// in F32 (F64 for F64); then the stores, over the kept coordinates.
 struct ReduceRegion {
     Shape space;
     std::int32_t kept = 0;
@@ -60,31 +60,33 @@ struct ReduceRegion {
     bool operator==(const ReduceRegion&) const = default;
 };
 
-/// Row statistic of a MatMul prologue: Stat(j) = finish(sum over k of term(b, m, k)). `term` and `finish` are over
-/// the coordinates (b, m, n = 0, k) and may use earlier Stat nodes; `finish` sees the sum as Acc(0).
+/// Row statistic of a MatMul prologue: Stat(j) = finish(sum over k of term(b, m, k)). `term` and `finish` are
+/// over the coordinates (b, m, n = 0, k) and may use earlier Stat nodes; `finish` sees the sum as Acc(0).
 struct RowStat {
     Expr term;
     Expr finish;
     bool operator==(const RowStat&) const = default;
 };
 
-/// Acc(j)[b, m, n] = sum over k of round(a(b, m, k)) * weights[j](b, n, k), accumulated in F32, for each of one or
-/// more weights that share the left side; then the stores over (b, m, n). All coordinates are [b, m, n, k].
+/// Acc(j)[b, m, n] = sum over k of round(a(b, m, k)) * weights[j](b, n, k), accumulated in F32, for each of
+/// one or more weights that share the left side; then the stores over (b, m, n). All coordinates are [b, m,
+/// n, k].
 struct MatMulRegion {
     std::array<std::int64_t, 4> space{};
     std::vector<RowStat> stats;
-    Expr a;                       ///< rounded to `a_type` before the product
+    Expr a;  ///< rounded to `a_type` before the product
     DType a_type = DType::BF16;
     std::vector<Access> weights;
-    bool streamed = false;        ///< weight rows are contiguous and constant in a launch: they go through the ring
+    bool streamed = false;  ///< weight rows are contiguous and constant in a launch: they go through the ring
     std::vector<Store> stores;
     bool operator==(const MatMulRegion&) const = default;
 };
 
-/// Split-KV attention. The rows s of the context are dealt to `splits` in blocks of kAttentionBlock rows, round
-/// robin; split j writes, for each (b, h, q), to partial[j, b, h, q, :] (F32, D + 2 wide): the unnormalized sum over
-/// its rows of exp(score - max) * value, then max, then the sum of exp(score - max) (-inf, 0 where it has no row).
-/// Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
+/// Split-KV attention. The rows s of the context are dealt to `splits` in blocks of kAttentionBlock rows,
+/// round robin; split j writes, for each (b, h, q), to partial[j, b, h, q, :] (F32, D + 2 wide): the
+/// unnormalized sum over its rows of exp(score - max) * value, then max, then the sum of exp(score - max)
+/// (-inf, 0 where it has no row). Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and
+/// value rows.
 struct AttentionRegion {
     std::array<std::int64_t, 5> space{};
     std::int64_t group = 1;

@@ -18,8 +18,9 @@ struct Tensor {
     [[nodiscard]] std::size_t rank() const { return map.rank(); }
 };
 
-/// Builds a Graph from tensor operations with PyTorch's meaning (broadcasting, negative dimensions). Views become
-/// index maps; where no map expresses one, a copy is inserted. Throws UserError on shapes or types that do not fit.
+/// Builds a Graph from tensor operations with PyTorch's meaning (broadcasting, negative dimensions). Views
+/// become index maps; where no map expresses one, a copy is inserted. Throws UserError on shapes or types
+/// that do not fit.
 class GraphBuilder {
 public:
     Tensor input(Role role, std::string name, DType dtype, Shape shape);
@@ -49,10 +50,12 @@ public:
     Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias);
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
                      bool causal, double scale);  ///< [b, h, q, d]; key heads may be fewer (grouped)
-    /// x[..., indices_0, ..., indices_n, ...] with PyTorch's advanced-indexing rules; nullopt takes a whole dim.
+    /// x[..., indices_0, ..., indices_n, ...] with PyTorch's advanced-indexing rules; nullopt takes a whole
+    /// dim.
     Tensor index(const Tensor& x, const std::vector<std::optional<Tensor>>& indices);
     /// x with x[indices] = values.
-    Tensor index_put(const Tensor& x, const std::vector<std::optional<Tensor>>& indices, const Tensor& values);
+    Tensor index_put(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
+                     const Tensor& values);
     Tensor slice_scatter(const Tensor& x, const Tensor& values, int dim, std::int64_t begin, std::int64_t end,
                          std::int64_t step = 1);
 

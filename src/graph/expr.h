@@ -15,10 +15,39 @@ enum class Op : std::uint8_t {
     Const,  ///< `value` (floats) or `integer` (integers and Bool)
     Index,  ///< coordinate number `integer` of the iteration space, I64
     Load,   ///< element of access number `integer`; args are the access's indirect coordinates
-    Acc,    ///< accumulator number `integer` of the region that evaluates the expression (its main loop's result)
+    Acc,    ///< accumulator number `integer` of the region that evaluates the expression (its main loop's
+            ///< result)
     Stat,   ///< row statistic number `integer` of a MatMul prologue
-    Neg, Abs, Exp, Log, Sqrt, Rsqrt, Recip, Sin, Cos, Tanh, Erf, Sigmoid, Floor, Ceil, Not,
-    Add, Sub, Mul, Div, Pow, Min, Max, FloorDiv, Mod, Lt, Le, Eq, Ne, And, Or,
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Rsqrt,
+    Recip,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+    Sigmoid,
+    Floor,
+    Ceil,
+    Not,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    Min,
+    Max,
+    FloorDiv,
+    Mod,
+    Lt,
+    Le,
+    Eq,
+    Ne,
+    And,
+    Or,
     Select,  ///< args: condition, then, else
     Cast,    ///< converts and rounds to `type`
 };
@@ -29,9 +58,9 @@ struct OpInfo {
 };
 [[nodiscard]] const OpInfo& info(Op op);
 
-/// How an expression reads (or a store writes) one buffer. `map` takes the iteration coordinate; each indirect
-/// coordinate c_i, computed on the device, adds c_i * indirect[i].stride and lies in [0, indirect[i].extent)
-/// (a negative c_i counts from the end, as in PyTorch).
+/// How an expression reads (or a store writes) one buffer. `map` takes the iteration coordinate; each
+/// indirect coordinate c_i, computed on the device, adds c_i * indirect[i].stride and lies in [0,
+/// indirect[i].extent) (a negative c_i counts from the end, as in PyTorch).
 struct Access {
     struct Indirect {
         std::int64_t stride = 1;
@@ -54,8 +83,8 @@ struct ExprNode {
     bool operator==(const ExprNode&) const = default;
 };
 
-/// A scalar expression over the coordinates of an iteration space: a DAG in topological order. The last node is the
-/// result unless a holder names others. Nodes are unique (hash-consed by `add`).
+/// A scalar expression over the coordinates of an iteration space: a DAG in topological order. The last node
+/// is the result unless a holder names others. Nodes are unique (hash-consed by `add`).
 struct Expr {
     std::vector<ExprNode> nodes;
     std::vector<Access> accesses;

@@ -56,8 +56,8 @@ struct Reduce {
     bool operator==(const Reduce&) const = default;
 };
 
-/// value[b, m, n] = sum over k of a(b, m, n, k) * b(b, m, n, k), accumulated in F32 (F64 for F64). The iteration
-/// space is [B, M, N, K]; a does not vary with n, b does not vary with m.
+/// value[b, m, n] = sum over k of a(b, m, n, k) * b(b, m, n, k), accumulated in F32 (F64 for F64). The
+/// iteration space is [B, M, N, K]; a does not vary with n, b does not vary with m.
 struct Contract {
     std::array<std::int64_t, 4> space{};
     Access a;
@@ -79,7 +79,8 @@ struct Attention {
 };
 
 /// The new value of `state`: equal to it except at target(i), which becomes expr(i), for i over `space`. The
-/// results at expr's nodes `indices` are the target's indirect coordinates; the result of expr is its last node.
+/// results at expr's nodes `indices` are the target's indirect coordinates; the result of expr is its last
+/// node.
 struct Update {
     ValueId state;
     Shape space;
@@ -119,8 +120,8 @@ struct Graph {
 /// The values that a node reads, without repetition, in order of first use.
 [[nodiscard]] std::vector<ValueId> operands(const Node& node);
 
-/// Throws InternalError naming the first node that breaks a rule of the structures above (order of operands, ranks
-/// and extents of maps, types, ranges of node numbers, outputs).
+/// Throws InternalError naming the first node that breaks a rule of the structures above (order of operands,
+/// ranks and extents of maps, types, ranges of node numbers, outputs).
 void check(const Graph& graph);
 
 }  // namespace stretto

@@ -29,8 +29,8 @@ struct Compiled {
 };
 
 /// All stages, in order. Throws InternalError with every fault if the plan does not verify.
-/// STRETTO_DUMP=fuse,schedule writes the text form of these stages' results to stderr (or, where STRETTO_DUMP_DIR is
-/// set, to <dir>/<stage>.txt); STRETTO_TIME=1 prints the stage times to stderr.
+/// STRETTO_DUMP=fuse,schedule writes the text form of these stages' results to stderr (or, where
+/// STRETTO_DUMP_DIR is set, to <dir>/<stage>.txt); STRETTO_TIME=1 prints the stage times to stderr.
 [[nodiscard]] Compiled compile(const Graph& graph, const CompileOptions& options);
 
 }  // namespace stretto

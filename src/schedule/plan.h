@@ -16,8 +16,8 @@ struct Wait {
     bool operator==(const Wait&) const = default;
 };
 
-/// A task on its worker. It starts when the worker's previous task is complete and all waits hold; it is complete
-/// when its writes are visible to whoever observes its signals.
+/// A task on its worker. It starts when the worker's previous task is complete and all waits hold; it is
+/// complete when its writes are visible to whoever observes its signals.
 struct Step {
     TaskId task;
     std::vector<Wait> waits;       ///< at most kMaxWaits
@@ -28,8 +28,8 @@ struct Step {
 inline constexpr std::size_t kMaxWaits = 6;
 inline constexpr std::size_t kMaxSignals = 4;
 
-/// One piece of the weight stream: `bytes` bytes of a buffer from `offset` into the next ring slot. `task` consumes
-/// it: rows are taken in order, and for each group of rows one load per weight.
+/// One piece of the weight stream: `bytes` bytes of a buffer from `offset` into the next ring slot. `task`
+/// consumes it: rows are taken in order, and for each group of rows one load per weight.
 struct Load {
     TaskId task;
     BufferId buffer;
@@ -38,7 +38,8 @@ struct Load {
     bool operator==(const Load&) const = default;
 };
 
-/// What one worker does: its tasks in order, and the loads that its loader issues ahead, in consumption order.
+/// What one worker does: its tasks in order, and the loads that its loader issues ahead, in consumption
+/// order.
 struct Worker {
     std::vector<Step> queue;
     std::vector<Load> stream;
@@ -77,7 +78,8 @@ struct Plan {
     std::vector<Event> events;
     std::vector<Edge> edges;
     SharedLayout shared;
-    std::vector<std::int64_t> offsets;  ///< by buffer: arena offset in bytes, -1 for buffers bound from outside
+    std::vector<std::int64_t>
+        offsets;  ///< by buffer: arena offset in bytes, -1 for buffers bound from outside
     std::int64_t arena_bytes = 0;
 };
 

@@ -26,8 +26,8 @@ struct Task {
     std::array<Range, 4> tile{};
     std::vector<Footprint> reads;
     std::vector<Footprint> writes;
-    /// Tasks (as ranges of task numbers) whose effects must come before this task: read after write, write after
-    /// read, write after write.
+    /// Tasks (as ranges of task numbers) whose effects must come before this task: read after write, write
+    /// after read, write after write.
     std::vector<Range> after;
     bool operator==(const Task&) const = default;
 };
@@ -45,8 +45,8 @@ struct TaskGraph {
 [[nodiscard]] std::int64_t rows_per_slot(const MatMulRegion& region, std::int64_t slot_bytes);
 
 /// Bytes of shared memory that a task of the region needs beside the ring. MatMul: the staged left side
-/// (tile m x K elements of a_type), the accumulators (weights x tile m x tile n, F32) and the statistics; the layout
-/// is the device kind's (device/stretto/kinds/).
+/// (tile m x K elements of a_type), the accumulators (weights x tile m x tile n, F32) and the statistics; the
+/// layout is the device kind's (device/stretto/kinds/).
 [[nodiscard]] std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile);
 
 }  // namespace stretto
