@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the tests of a finished build. Without arguments: all of them; else any of: cpp tsan python lint.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+
+run_cpp() { ctest --preset release -j "$jobs" --progress; }
+
+# Only the backends run threads: building anything else for this would cost minutes and find nothing.
+run_tsan() {
+    cmake --preset tsan >build/configure.log
+    cmake --build --preset tsan -j "$jobs" --target test_backends
+    TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_backends --gtest_brief=1 --gtest_filter='*Cpu*:*cpu*'
+}
+
+run_python() { .venv/bin/python -m pytest tests; }
+
+run_lint() { scripts/lint.sh && echo "lint: clean"; }
+
+for part in "${@:-cpp tsan lint python}"; do
+    for name in $part; do
+        printf '== %s\n' "$name"
+        "run_$name"
+    done
+done
