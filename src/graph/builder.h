@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -28,7 +30,12 @@ public:
     Tensor full(Shape shape, double value, DType dtype);
     Tensor arange(std::int64_t count, double start, double step, DType dtype);
 
+    /// Adds the nodes of an element's value to `expr`, given the nodes of its operands; returns the value's
+    /// node.
+    using Body = std::function<std::int32_t(Expr& expr, const std::vector<std::int32_t>& operands)>;
+
     // Pointwise; operands broadcast.
+    Tensor pointwise(const std::vector<Tensor>& operands, DType result, const Body& body);
     Tensor apply(Op op, const std::vector<Tensor>& operands, DType result);
     Tensor cast(const Tensor& x, DType dtype);
 
@@ -46,10 +53,12 @@ public:
 
     Tensor reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim, DType result);
     Tensor softmax(const Tensor& x, int dim, DType result);
-    Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul for ranks 2 and more
+    Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul
+    Tensor matmul(const Tensor& a, const Tensor& b, DType result);
     Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias);
+    /// [b, h, q, d]; key heads may be fewer (grouped). `causal`: row q sees the keys s <= q.
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
-                     bool causal, double scale);  ///< [b, h, q, d]; key heads may be fewer (grouped)
+                     bool causal, double scale);
     /// x[..., indices_0, ..., indices_n, ...] with PyTorch's advanced-indexing rules; nullopt takes a whole
     /// dim.
     Tensor index(const Tensor& x, const std::vector<std::optional<Tensor>>& indices);
@@ -70,6 +79,16 @@ public:
 private:
     Tensor add(Node node);
     [[nodiscard]] Access access(const Tensor& x) const;
+    Tensor copied(const Tensor& x);
+    Tensor result_value(const Tensor& x, DType dtype);
+    Tensor contract(const Tensor& a, const Tensor& b, DType result);
+    Tensor updated(const Tensor& x, Update update, const Tensor& values);
+    [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
+                                                    const std::vector<std::optional<Tensor>>& indices) const;
+    [[nodiscard]] std::size_t dim_of(const Tensor& x, int dim) const;
+    [[nodiscard]] Tensor broadcast(const Tensor& x, const Shape& shape) const;
+    [[nodiscard]] Shape common_shape(const std::vector<Tensor>& operands) const;
+    [[noreturn]] void fail(std::string_view what) const;
 
     Graph graph_;
     Source source_;

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/builder.h"
+#include "graph/promote.h"
+
+namespace stretto {
+Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim,
+                            DType result) {
+    const Shape shape = x.shape();
+    std::vector<bool> reduced(shape.size(), dims.empty());
+    for (const int dim : dims) {
+        const std::size_t d = dim_of(x, dim);
+        if (d < reduced.size()) reduced[d] = true;
+    }
+    std::vector<int> order;
+    Shape kept, extents, with_ones;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (!reduced[d]) order.push_back(static_cast<int>(d));
+        if (!reduced[d]) kept.push_back(shape[d]);
+        with_ones.push_back(reduced[d] ? 1 : shape[d]);
+    }
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (reduced[d]) order.push_back(static_cast<int>(d));
+        if (reduced[d]) extents.push_back(shape[d]);
+    }
+    if (extents.empty()) return cast(x, result);
+    if (op != ReduceOp::Sum && volume(extents) == 0) {
+        fail(fmt::format("the maximum or minimum of nothing: shape {}", to_text(shape)));
+    }
+    Expr term;
+    const auto element = term.load(access({x.value, permuted(x.map, order), x.dtype}));
+    if (compute_type(x.dtype) != compute_type(result)) term.cast(element, compute_type(result));
+    const Tensor value = add({{result, kept}, Reduce{op, extents, std::move(term)}, {}});
+    return keep_dim ? reshape(value, with_ones) : value;
+}
+
+Tensor GraphBuilder::softmax(const Tensor& x, int dim, DType result) {
+    const DType compute = is_float(result) ? compute_type(result) : DType::F32;
+    const Tensor top = reduce(ReduceOp::Max, x, {dim}, true, compute);
+    const Tensor shifted = pointwise({x, top}, compute, [&](Expr& expr, const auto& nodes) {
+        const auto difference = apply_typed(expr, Op::Sub, compute, {nodes[0], nodes[1]});
+        return expr.apply(Op::Exp, compute, {difference});
+    });
+    const Tensor total = reduce(ReduceOp::Sum, shifted, {dim}, true, compute);
+    return apply(Op::Div, {shifted, total}, result);
+}
+
+/// a[..., M, K] times b[..., K, N], both of rank 2 and more, with equal or broadcast leading dimensions.
+Tensor GraphBuilder::contract(const Tensor& a, const Tensor& b, DType result) {
+    Shape left = a.shape(), right = b.shape();
+    const std::int64_t m = left[left.size() - 2], k = left.back(), n = right.back();
+    if (right[right.size() - 2] != k) {
+        fail(fmt::format("cannot multiply shapes {} and {}", to_text(left), to_text(right)));
+    }
+    const Tensor a_batch = {a.value, identity_map({left.begin(), left.end() - 2}), a.dtype};
+    const Tensor b_batch = {b.value, identity_map({right.begin(), right.end() - 2}), b.dtype};
+    Shape batch = common_shape({a_batch, b_batch});
+    const std::int64_t count = volume(batch);
+    const auto grown = [&](const Tensor& x, std::int64_t rows, std::int64_t columns) {
+        Shape full = batch;
+        full.insert(full.end(), {rows, columns});
+        return reshape(broadcast(x, full), {count, rows, columns});
+    };
+    const Tensor a3 = grown(a, m, k), b3 = grown(b, k, n);
+    Shape shape = batch;
+    shape.insert(shape.end(), {m, n});
+    if (k == 1) return reshape(apply(Op::Mul, {a3, b3}, result), shape);
+
+    Contract node;
+    node.space = {count, m, n, k};
+    node.a = access(a3);
+    node.a.map = inserted_dim(node.a.map, 2, n);
+    node.b = access(b3);
+    node.b.map = inserted_dim(permuted(node.b.map, {0, 2, 1}), 1, m);
+    return reshape(add({{result, {count, m, n}}, std::move(node), {}}), shape);
+}
+
+Tensor GraphBuilder::matmul(const Tensor& a, const Tensor& b) {
+    return matmul(a, b, a.dtype);
+}
+
+Tensor GraphBuilder::matmul(const Tensor& a, const Tensor& b, DType result) {
+    if (a.rank() == 0 || b.rank() == 0) fail("cannot multiply a scalar as a matrix");
+    if (a.dtype != b.dtype || !is_float(a.dtype)) {
+        fail(fmt::format("cannot multiply matrices of {} and {}", name(a.dtype), name(b.dtype)));
+    }
+    if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b, result), b.rank() == 1 ? 0 : -2);
+    if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1), result), -1);
+    if (b.rank() > 2 || a.rank() == 2) return contract(a, b, result);
+    // The leading dimensions of `a` are rows of one product, so that b is read once.
+    Shape shape = a.shape();
+    const Tensor rows = reshape(a, {-1, shape.back()});
+    shape.back() = b.shape().back();
+    return reshape(contract(rows, b, result), shape);
+}
+
+Tensor GraphBuilder::linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+    const Tensor columns = weight.rank() == 2 ? transpose(weight, 0, 1) : weight;
+    if (!bias) return matmul(x, columns);
+    // PyTorch rounds once, after the bias.
+    return apply(Op::Add, {matmul(x, columns, compute_type(x.dtype)), *bias}, x.dtype);
+}
+
+Tensor GraphBuilder::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                               const std::optional<Tensor>& mask, bool causal, double scale) {
+    if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) fail("attention takes operands of rank 4");
+    if (!is_float(q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype) {
+        fail(fmt::format("attention operands have types {}, {}, {}", name(q.dtype), name(k.dtype),
+                         name(v.dtype)));
+    }
+    if (causal && mask) fail("attention takes a mask or is causal, not both");
+    const Shape qs = q.shape(), ks = k.shape();
+    const std::int64_t b = qs[0], h = qs[1], rows = qs[2], d = qs[3], heads = ks[1], s = ks[2];
+    const bool grouped = heads > 0 && h % heads == 0;
+    if (ks != v.shape() || ks[0] != b || ks[3] != d || !grouped) {
+        fail(fmt::format("attention does not fit: query {}, key {}, value {}", to_text(qs), to_text(ks),
+                         to_text(v.shape())));
+    }
+    const auto spread = [&](const Tensor& x) {
+        if (heads == h) return x;
+        return reshape(expand(unsqueeze(x, 2), {b, heads, h / heads, s, d}), {b, h, s, d});
+    };
+    Attention node;
+    node.space = {b, h, rows, s, d};
+    node.scale = scale;
+    node.query = access(q);
+    node.key = access(spread(k));
+    node.value = access(spread(v));
+    if (mask) node.mask.load(access(broadcast(*mask, {b, h, rows, s})));
+    if (causal) node.mask.apply(Op::Le, DType::Bool, {node.mask.index(3), node.mask.index(2)});
+    return add({{q.dtype, {b, h, rows, d}}, std::move(node), {}});
+}
+
+}  // namespace stretto
