@@ -1,0 +1,380 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "support/oracle.h"
+
+namespace stretto {
+namespace {
+
+/// A builder whose inputs are filled with random numbers, and what its results evaluate to.
+class BuilderTest : public testing::Test {
+protected:
+    Tensor random(const Shape& shape, DType dtype = DType::F32, Role role = Role::User) {
+        std::uniform_real_distribution<double> uniform(-2, 2);
+        Elements elements(static_cast<std::size_t>(volume(shape)));
+        for (double& x : elements) x = from_bytes(to_bytes({uniform(engine_)}, dtype).data(), 1, dtype)[0];
+        return given(shape, dtype, elements, role);
+    }
+
+    Tensor given(const Shape& shape, DType dtype, const Elements& elements, Role role = Role::User) {
+        const std::string name = "x" + std::to_string(inputs_.size());
+        inputs_[name] = elements;
+        return b.input(role, name, dtype, shape);
+    }
+
+    /// The elements of a tensor, row-major, as seen through its view.
+    Elements elements_of(const Tensor& x) {
+        GraphBuilder copy = b;
+        copy.output(x, "result");
+        const Graph graph = copy.finish();
+        return evaluate(graph, inputs_)[graph.outputs.back().value.index()];
+    }
+
+    [[nodiscard]] std::size_t nodes() const { return b.graph().nodes.size(); }
+
+    template <class Op>
+    const Op& op_of(const Tensor& x) const {
+        return std::get<Op>(b.graph()[x.value].op);
+    }
+
+    GraphBuilder b;
+
+private:
+    std::map<std::string, Elements> inputs_;
+    std::mt19937 engine_{7};
+};
+
+void expect_near(const Elements& got, const Elements& wanted, double tolerance = 1e-5) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], tolerance) << "element " << i;
+}
+
+template <class Call>
+std::string message_of(Call&& call) {
+    try {
+        call();
+    } catch (const UserError& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST_F(BuilderTest, BroadcastsOperands) {
+    const Tensor x = random({2, 1, 3}), y = random({4, 1});
+    const Elements xs = elements_of(x), ys = elements_of(y);
+    Elements wanted;
+    for (std::size_t i = 0; i < 2; ++i) {
+        for (std::size_t j = 0; j < 4; ++j) {
+            for (std::size_t k = 0; k < 3; ++k) wanted.push_back(xs[i * 3 + k] + ys[j]);
+        }
+    }
+    const Tensor sum = b.apply(Op::Add, {x, y}, DType::F32);
+    EXPECT_EQ(sum.shape(), (Shape{2, 4, 3}));
+    expect_near(elements_of(sum), wanted);
+}
+
+TEST_F(BuilderTest, ComparesIntegersWithFloatsAsFloats) {
+    const Tensor x = given({3}, DType::I64, {1, 2, 3}), y = given({3}, DType::F32, {1.5, 1.5, 3});
+    EXPECT_EQ(elements_of(b.apply(Op::Le, {x, y}, DType::Bool)), (Elements{1, 0, 1}));
+}
+
+TEST_F(BuilderTest, DividesIntegersAsFloats) {
+    const Tensor x = given({2}, DType::I64, {1, 7}), y = given({2}, DType::I64, {2, 2});
+    EXPECT_EQ(elements_of(b.apply(Op::Div, {x, y}, DType::F32)), (Elements{0.5, 3.5}));
+}
+
+TEST_F(BuilderTest, ViewsAddNoNodes) {
+    const Tensor x = random({4, 6});
+    const std::size_t before = nodes();
+    const Tensor heads = b.transpose(b.reshape(x, {4, 2, 3}), 0, 1);
+    const Tensor part = b.select(b.slice(b.unsqueeze(heads, 0), 2, 1, -1), 3, 2);
+    b.expand(part, {5, -1, -1});
+    EXPECT_EQ(nodes(), before);
+    EXPECT_EQ(part.shape(), (Shape{1, 2, 2}));
+    const Elements xs = elements_of(x);
+    EXPECT_EQ(elements_of(part), (Elements{xs[8], xs[14], xs[11], xs[17]}));
+}
+
+TEST_F(BuilderTest, ReshapeCopiesOnlyWhereNoMapExpressesTheView) {
+    const Tensor x = random({4, 6});
+    const Tensor part = b.slice(x, 1, 0, 5);
+    const std::size_t before = nodes();
+    const Tensor flat = b.reshape(part, {-1});
+    EXPECT_EQ(nodes(), before);
+    const Tensor cut = b.reshape(part, {10, 2});
+    EXPECT_EQ(nodes(), before + 1);
+    EXPECT_EQ(elements_of(cut), elements_of(flat));
+}
+
+TEST_F(BuilderTest, SlicesWithAStep) {
+    const Tensor x = random({7});
+    const Elements xs = elements_of(x);
+    EXPECT_EQ(elements_of(b.slice(x, 0, -6, 1000, 2)), (Elements{xs[1], xs[3], xs[5]}));
+}
+
+TEST_F(BuilderTest, ConcatenatesViews) {
+    const Tensor x = random({2, 4});
+    const Elements xs = elements_of(x);
+    const Tensor turned = b.concat({b.slice(x, 1, 2, 4), b.slice(x, 1, 0, 2)}, -1);
+    EXPECT_EQ(elements_of(turned), (Elements{xs[2], xs[3], xs[0], xs[1], xs[6], xs[7], xs[4], xs[5]}));
+}
+
+TEST_F(BuilderTest, ConcatenatesWhatCannotBePadded) {
+    const Tensor x = random({2, 2});
+    const Elements xs = elements_of(x);
+    const Tensor columns = b.reshape(b.transpose(x, 0, 1), {4});
+    EXPECT_EQ(elements_of(b.concat({columns, b.reshape(x, {4})}, 0)),
+              (Elements{xs[0], xs[2], xs[1], xs[3], xs[0], xs[1], xs[2], xs[3]}));
+}
+
+TEST_F(BuilderTest, ReducesOverAnyDimensions) {
+    const Tensor x = random({2, 3, 2});
+    const Elements xs = elements_of(x);
+    const Tensor sum = b.reduce(ReduceOp::Sum, x, {0, -1}, true, DType::F32);
+    EXPECT_EQ(sum.shape(), (Shape{1, 3, 1}));
+    expect_near(elements_of(sum), {xs[0] + xs[1] + xs[6] + xs[7], xs[2] + xs[3] + xs[8] + xs[9],
+                                   xs[4] + xs[5] + xs[10] + xs[11]});
+    const Tensor top = b.reduce(ReduceOp::Max, x, {}, false, DType::F32);
+    EXPECT_EQ(elements_of(top), (Elements{*std::max_element(xs.begin(), xs.end())}));
+}
+
+TEST_F(BuilderTest, SoftmaxIsStableForLargeInputs) {
+    const Tensor x = given({1, 3}, DType::F32, {1000, 1001, 999});
+    const double total = std::exp(-1) + 1 + std::exp(-2);
+    expect_near(elements_of(b.softmax(x, -1, DType::F32)),
+                {std::exp(-1) / total, 1 / total, std::exp(-2) / total});
+}
+
+Elements product(const Elements& x, const Elements& y, std::size_t m, std::size_t n, std::size_t k) {
+    Elements out(m * n, 0);
+    for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+            for (std::size_t l = 0; l < k; ++l) out[i * n + j] += x[i * k + l] * y[l * n + j];
+        }
+    }
+    return out;
+}
+
+TEST_F(BuilderTest, MatmulBroadcastsLeadingDimensions) {
+    const Tensor x = random({2, 1, 3, 4}), y = random({5, 4, 2});
+    const Elements xs = elements_of(x), ys = elements_of(y);
+    Elements wanted;
+    for (std::size_t i = 0; i < 2; ++i) {
+        for (std::size_t j = 0; j < 5; ++j) {
+            const auto part = product({xs.begin() + static_cast<std::ptrdiff_t>(i * 12), xs.end()},
+                                      {ys.begin() + static_cast<std::ptrdiff_t>(j * 8), ys.end()}, 3, 2, 4);
+            wanted.insert(wanted.end(), part.begin(), part.end());
+        }
+    }
+    const Tensor out = b.matmul(x, y);
+    EXPECT_EQ(out.shape(), (Shape{2, 5, 3, 2}));
+    expect_near(elements_of(out), wanted);
+}
+
+TEST_F(BuilderTest, LinearFoldsLeadingDimensionsIntoRows) {
+    const Tensor x = random({2, 3, 4}), w = random({5, 4});
+    const Tensor out = b.linear(x, w, std::nullopt);
+    EXPECT_EQ(out.shape(), (Shape{2, 3, 5}));
+    EXPECT_EQ(op_of<Contract>(out).space, (std::array<std::int64_t, 4>{1, 6, 5, 4}));
+    expect_near(elements_of(out),
+                product(elements_of(x), elements_of(b.contiguous(b.transpose(w, 0, 1))), 6, 5, 4));
+}
+
+TEST_F(BuilderTest, LinearRoundsOnceAfterTheBias) {
+    const Tensor x = random({2, 8}, DType::BF16), w = random({3, 8}, DType::BF16);
+    const Tensor out = b.linear(x, w, random({3}, DType::BF16));
+    EXPECT_EQ(out.dtype, DType::BF16);
+    const Access& sums = op_of<Pointwise>(out).expr.accesses.front();
+    EXPECT_EQ(sums.type, DType::F32);
+}
+
+TEST_F(BuilderTest, AProductOverOneElementIsPointwise) {
+    const Tensor x = random({1, 4, 1}), y = random({1, 1, 3});
+    const Tensor out = b.matmul(x, y);
+    EXPECT_TRUE(std::holds_alternative<Pointwise>(b.graph()[out.value].op));
+    expect_near(elements_of(out), product(elements_of(x), elements_of(y), 4, 3, 1));
+}
+
+Elements attention(const Elements& q, const Elements& k, const Elements& v, std::size_t heads,
+                   std::size_t group, std::size_t rows, std::size_t s, std::size_t d, bool causal) {
+    Elements out(heads * rows * d, 0);
+    for (std::size_t h = 0; h < heads; ++h) {
+        for (std::size_t i = 0; i < rows; ++i) {
+            Elements weights;
+            double total = 0;
+            for (std::size_t j = 0; j < (causal ? std::min(s, i + 1) : s); ++j) {
+                double dot = 0;
+                for (std::size_t e = 0; e < d; ++e) {
+                    dot += q[(h * rows + i) * d + e] * k[(h / group * s + j) * d + e];
+                }
+                weights.push_back(std::exp(0.5 * dot));
+                total += weights.back();
+            }
+            for (std::size_t j = 0; j < weights.size(); ++j) {
+                for (std::size_t e = 0; e < d; ++e) {
+                    out[(h * rows + i) * d + e] += weights[j] / total * v[(h / group * s + j) * d + e];
+                }
+            }
+        }
+    }
+    return out;
+}
+
+TEST_F(BuilderTest, AttentionSharesKeyHeadsBetweenGroups) {
+    const Tensor q = random({1, 4, 2, 3}), k = random({1, 2, 5, 3}), v = random({1, 2, 5, 3});
+    expect_near(elements_of(b.attention(q, k, v, std::nullopt, false, 0.5)),
+                attention(elements_of(q), elements_of(k), elements_of(v), 4, 2, 2, 5, 3, false));
+}
+
+TEST_F(BuilderTest, RepeatedKeyHeadsAndGroupedOnesAreTheSameOperation) {
+    const Tensor q = random({1, 4, 2, 3}), k = random({1, 2, 5, 3}), v = random({1, 2, 5, 3});
+    const auto repeated = [&](const Tensor& x) {
+        return b.reshape(b.expand(b.unsqueeze(x, 2), {1, 2, 2, 5, 3}), {1, 4, 5, 3});
+    };
+    const Tensor grouped = b.attention(q, k, v, std::nullopt, false, 0.5);
+    const Tensor spelled = b.attention(q, repeated(k), repeated(v), std::nullopt, false, 0.5);
+    EXPECT_EQ(op_of<Attention>(grouped), op_of<Attention>(spelled));
+}
+
+TEST_F(BuilderTest, CausalAttentionSeesEarlierKeys) {
+    const Tensor q = random({1, 2, 4, 3}), k = random({1, 2, 4, 3}), v = random({1, 2, 4, 3});
+    expect_near(elements_of(b.attention(q, k, v, std::nullopt, true, 0.5)),
+                attention(elements_of(q), elements_of(k), elements_of(v), 2, 1, 4, 4, 3, true));
+}
+
+TEST_F(BuilderTest, AttentionMasksByBoolOrAddsABias) {
+    const Tensor q = random({1, 1, 1, 3}), k = random({1, 1, 3, 3}), v = random({1, 1, 3, 3});
+    const double never = -INFINITY;
+    const Tensor allowed = given({1, 3}, DType::Bool, {1, 1, 0});
+    const Tensor bias = given({1, 3}, DType::F32, {0, 0, never});
+    const Elements wanted =
+        elements_of(b.attention(q, b.slice(k, 2, 0, 2), b.slice(v, 2, 0, 2), std::nullopt, false, 0.5));
+    expect_near(elements_of(b.attention(q, k, v, allowed, false, 0.5)), wanted);
+    expect_near(elements_of(b.attention(q, k, v, bias, false, 0.5)), wanted);
+}
+
+TEST_F(BuilderTest, IndexTakesRows) {
+    const Tensor table = random({5, 2}), ids = given({2, 1}, DType::I64, {3, -1});
+    const Elements t = elements_of(table);
+    const Tensor rows = b.index(table, {ids});
+    EXPECT_EQ(rows.shape(), (Shape{2, 1, 2}));
+    EXPECT_EQ(elements_of(rows), (Elements{t[6], t[7], t[8], t[9]}));
+}
+
+TEST_F(BuilderTest, SeparatedIndicesPutTheirDimensionsFirst) {
+    const Tensor x = random({2, 3, 4});
+    const Tensor i = given({2}, DType::I64, {1, 0}), j = given({2}, DType::I64, {3, 2});
+    const Elements xs = elements_of(x);
+    const Tensor out = b.index(x, {i, std::nullopt, j});
+    EXPECT_EQ(out.shape(), (Shape{2, 3}));
+    EXPECT_EQ(elements_of(out), (Elements{xs[15], xs[19], xs[23], xs[2], xs[6], xs[10]}));
+}
+
+TEST_F(BuilderTest, AdjacentIndicesStayInPlace) {
+    const Tensor x = random({2, 3, 4});
+    const Tensor i = given({2}, DType::I64, {2, 0}), j = given({2}, DType::I64, {3, 1});
+    const Elements xs = elements_of(x);
+    const Tensor out = b.index(x, {std::nullopt, i, j});
+    EXPECT_EQ(elements_of(out), (Elements{xs[11], xs[1], xs[23], xs[13]}));
+}
+
+TEST_F(BuilderTest, IndexPutWritesOnlyTheRowsItNames) {
+    const Tensor cache = random({1, 2, 4, 2}, DType::F32, Role::State), rows = random({1, 2, 1, 2});
+    const Tensor at = given({1}, DType::I64, {2});
+    Elements wanted = elements_of(cache);
+    const Elements r = elements_of(rows);
+    wanted[4] = r[0], wanted[5] = r[1], wanted[12] = r[2], wanted[13] = r[3];
+    const Tensor next = b.index_put(cache, {std::nullopt, std::nullopt, at}, rows);
+    EXPECT_EQ(op_of<Update>(next).state, cache.value);
+    EXPECT_EQ(elements_of(next), wanted);
+}
+
+TEST_F(BuilderTest, IndexPutThroughAPermutedViewUpdatesTheValueItself) {
+    const Tensor cache = random({2, 3}, DType::F32, Role::State), at = given({1}, DType::I64, {1});
+    const Tensor next = b.index_put(b.transpose(cache, 0, 1), {at}, given({2}, DType::F32, {7, 8}));
+    EXPECT_EQ(op_of<Update>(next).state, cache.value);
+    const Elements c = elements_of(cache);
+    EXPECT_EQ(elements_of(next), (Elements{c[0], c[3], 7, 8, c[2], c[5]}));
+}
+
+TEST_F(BuilderTest, IndexPutOnPartOfAValueUpdatesACopy) {
+    const Tensor x = random({4, 2}), at = given({1}, DType::I64, {0});
+    const Tensor next = b.index_put(b.slice(x, 0, 2, 4), {at}, given({2}, DType::F32, {7, 8}));
+    EXPECT_NE(op_of<Update>(next).state, x.value);
+    const Elements xs = elements_of(x);
+    EXPECT_EQ(elements_of(next), (Elements{7, 8, xs[6], xs[7]}));
+}
+
+TEST_F(BuilderTest, IndexPutOfItsOwnIndexKeepsTheValueLast) {
+    const Tensor x = given({2, 2}, DType::I64, {5, 5, 5, 5});
+    const Tensor i = given({1}, DType::I64, {1}), j = given({1}, DType::I64, {0});
+    EXPECT_EQ(elements_of(b.index_put(x, {i, j}, i)), (Elements{5, 5, 1, 5}));
+}
+
+TEST_F(BuilderTest, SliceScatterWritesASlice) {
+    const Tensor x = random({3, 4}), values = random({3, 2});
+    Elements wanted = elements_of(x);
+    const Elements v = elements_of(values);
+    for (std::size_t i = 0; i < 3; ++i) {
+        for (std::size_t j = 0; j < 2; ++j) wanted[i * 4 + 1 + 2 * j] = v[i * 2 + j];
+    }
+    EXPECT_EQ(elements_of(b.slice_scatter(x, values, 1, 1, 4, 2)), wanted);
+}
+
+TEST_F(BuilderTest, ResultsNeverShareMemoryWithInputs) {
+    const Tensor x = random({3});
+    b.output(x, "same");
+    const Graph graph = b.finish();
+    EXPECT_NE(graph.outputs[0].value, x.value);
+}
+
+TEST_F(BuilderTest, AStateThatKeepsItsValueNeedsNoUpdate) {
+    const Tensor state = random({3}, DType::F32, Role::State);
+    b.update_state(state, b.reshape(b.reshape(state, {3, 1}), {3}), "state");
+    EXPECT_TRUE(b.graph().outputs.empty());
+}
+
+TEST_F(BuilderTest, NodesRememberTheirSource) {
+    b.at({"model.layers.3.mlp", "aten.mul.Tensor"});
+    const Tensor x = random({2});
+    EXPECT_EQ(b.graph()[b.apply(Op::Mul, {x, x}, DType::F32).value].source.module, "model.layers.3.mlp");
+}
+
+TEST_F(BuilderTest, ErrorsNameTheOperationAndItsModule) {
+    b.at({"model.layers.3.mlp", "aten.mul.Tensor"});
+    const Tensor x = random({2, 3}), y = random({4});
+    EXPECT_EQ(message_of([&] {
+                  b.apply(Op::Mul, {x, y}, DType::F32);
+              }),
+              "shapes do not broadcast: [4] against [2, 3]\n  in aten.mul.Tensor at model.layers.3.mlp");
+    EXPECT_EQ(message_of([&] {
+                  b.reshape(x, {4, -1});
+              }),
+              "shape [4, 1] does not hold the 6 elements of shape [2, 3]\n"
+              "  in aten.mul.Tensor at model.layers.3.mlp");
+}
+
+TEST_F(BuilderTest, ErrorsSayWhatDoesNotFit) {
+    const Tensor x = random({2, 3}), mask = given({2}, DType::Bool, {1, 0});
+    EXPECT_EQ(message_of([&] { b.select(x, 1, 3); }), "index 3 is outside dimension 1 of shape [2, 3]");
+    EXPECT_EQ(message_of([&] { b.unsqueeze(x, 4); }),
+              "dimension 4 is outside a tensor of shape [2, 3] with one more");
+    EXPECT_EQ(message_of([&] {
+                  b.permute(x, {0, 0});
+              }),
+              "not a permutation of the dimensions of shape [2, 3]");
+    EXPECT_EQ(message_of([&] { b.matmul(x, x); }), "cannot multiply shapes [2, 3] and [2, 3]");
+    EXPECT_EQ(
+        message_of([&] { b.index(x, {mask}); }),
+        "cannot index with a tensor of bool: the result's shape or position would depend on data; index "
+        "with integers");
+    EXPECT_EQ(message_of([&] { b.update_state(x, x, "x"); }), "x is not a state input");
+}
+
+}  // namespace
+}  // namespace stretto
