@@ -31,6 +31,10 @@ struct Buffer {
     [[nodiscard]] std::int64_t size_bytes() const {
         return volume(shape) * static_cast<std::int64_t>(size_of(dtype));
     }
+    bool operator==(const Buffer& other) const {
+        return name == other.name && dtype == other.dtype && shape == other.shape && role == other.role &&
+               same_bytes(bytes, other.bytes);
+    }
 };
 
 /// buffer[target(i)] = expr(i), rounded to the buffer's type. `indices` are the nodes of expr that give the
@@ -118,6 +122,7 @@ struct RegionGraph {
 
     [[nodiscard]] const Buffer& operator[](BufferId id) const { return buffers.at(id.index()); }
     [[nodiscard]] const Region& operator[](RegionId id) const { return regions.at(id.index()); }
+    bool operator==(const RegionGraph&) const = default;
 };
 
 /// One use of a buffer by a region, with the coordinates over which it is evaluated.

@@ -149,6 +149,20 @@ private:
 
 }  // namespace
 
+bool same_bytes(const std::shared_ptr<const std::vector<std::byte>>& a,
+                const std::shared_ptr<const std::vector<std::byte>>& b) {
+    return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+bool Graph::operator==(const Graph& other) const {
+    const auto same_constant = [](const auto& a, const auto& b) {
+        return a.first == b.first && same_bytes(a.second, b.second);
+    };
+    return nodes == other.nodes && outputs == other.outputs &&
+           std::equal(constants.begin(), constants.end(), other.constants.begin(), other.constants.end(),
+                      same_constant);
+}
+
 const std::vector<std::byte>* Graph::constant(ValueId id) const {
     for (const auto& [value, bytes] : constants) {
         if (value == id) return bytes.get();

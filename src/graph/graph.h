@@ -97,6 +97,10 @@ struct Node {
     bool operator==(const Node&) const = default;
 };
 
+/// Do two constants have the same contents? Two absent ones do.
+[[nodiscard]] bool same_bytes(const std::shared_ptr<const std::vector<std::byte>>& a,
+                              const std::shared_ptr<const std::vector<std::byte>>& b);
+
 /// One result of the program. A value that is `state_input`'s next state is written back to it.
 struct Output {
     ValueId value;
@@ -115,6 +119,7 @@ struct Graph {
     [[nodiscard]] const Node& operator[](ValueId id) const { return nodes.at(id.index()); }
     [[nodiscard]] Node& operator[](ValueId id) { return nodes.at(id.index()); }
     [[nodiscard]] const std::vector<std::byte>* constant(ValueId id) const;  ///< nullptr if it has no bytes
+    bool operator==(const Graph& other) const;  ///< Compares the bytes of constants, not where they are.
 };
 
 /// The values that a node reads, without repetition, in order of first use.

@@ -81,6 +81,7 @@ struct Plan {
     std::vector<std::int64_t>
         offsets;  ///< by buffer: arena offset in bytes, -1 for buffers bound from outside
     std::int64_t arena_bytes = 0;
+    bool operator==(const Plan&) const = default;
 };
 
 }  // namespace stretto

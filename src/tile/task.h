@@ -39,6 +39,7 @@ struct TaskGraph {
     std::vector<Range> tasks_of;  ///< by region: its task numbers
 
     [[nodiscard]] const Task& operator[](TaskId id) const { return tasks.at(id.index()); }
+    bool operator==(const TaskGraph&) const = default;
 };
 
 /// Largest number of rows (of n) of a streamed weight that one ring slot holds; 0 where a row does not fit.
