@@ -1,0 +1,42 @@
+#include "pipeline/pipeline.h"
+
+#include <iostream>
+
+#include "base/error.h"
+#include "memory/memory.h"
+#include "pipeline/observer.h"
+#include "schedule/schedule.h"
+#include "simplify/simplify.h"
+#include "tile/tile.h"
+#include "verify/verify.h"
+
+namespace stretto {
+namespace {
+
+void require_safe(const std::vector<Fault>& faults) {
+    if (faults.empty()) return;
+    throw InternalError(
+        "the plan is not safe to run; this is a bug in Stretto. Please report it with the output of "
+        "STRETTO_DUMP=memory\n" +
+        to_text(faults));
+}
+
+}  // namespace
+
+Compiled compile(const Graph& graph, const CompileOptions& options) {
+    const Machine& machine = options.machine;
+    Observer observer(observer_settings_of_environment(), std::cerr);
+    check(graph);
+
+    const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
+    RegionGraph regions = observer.stage("fuse", [&] { return fuse(simple, machine, options.numerics); });
+    TaskGraph tasks = observer.stage("tile", [&] { return tile(std::move(regions), machine); });
+    Plan scheduled = observer.stage("schedule", [&] { return schedule(std::move(tasks), machine); });
+    Plan plan = observer.stage("memory", [&] { return place_buffers(std::move(scheduled)); });
+    require_safe(observer.stage("verify", [&] { return verify(plan); }));
+    Emission emission = observer.stage("emit", [&] { return emit(plan, machine); });
+
+    return {std::move(plan), std::move(emission), observer.times()};
+}
+
+}  // namespace stretto
