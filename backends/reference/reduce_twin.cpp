@@ -1,0 +1,140 @@
+#include <limits>
+
+#include "backends/reference/blocks.h"
+#include "backends/reference/compiled_store.h"
+#include "backends/reference/twin.h"
+#include "backends/reference/warp.h"
+
+namespace stretto {
+namespace {
+
+template <class T>
+T identity(ReduceOp op) {
+    if (op == ReduceOp::Sum) return T{0};
+    if constexpr (std::is_floating_point_v<T>) {
+        return op == ReduceOp::Max ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
+    } else {
+        return op == ReduceOp::Max ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+    }
+}
+
+template <class T>
+T combined(ReduceOp op, T a, T b) {
+    if (op == ReduceOp::Max) return a > b || a != a ? a : b;
+    if (op == ReduceOp::Min) return a < b || a != a ? a : b;
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    } else {
+        return a + b;
+    }
+}
+
+/// One warp per output: lane l combines terms l, l + 32, ...; a butterfly combines the lanes.
+class ReduceTwin final : public Twin {
+public:
+    explicit ReduceTwin(const ReduceRegion& region)
+        : op_(region.op),
+          space_(region.space),
+          kept_(region.space.begin(), region.space.begin() + region.kept),
+          reduced_(region.space.begin() + region.kept, region.space.end()),
+          count_(volume(reduced_)),
+          term_(region.term),
+          stores_(compiled(region.stores)) {}
+
+    void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
+        switch (term_.domain()) {
+            case Domain::F32:
+                return run_as<float>(task, buffers, workspace);
+            case Domain::F64:
+                return run_as<double>(task, buffers, workspace);
+            case Domain::I64:
+                return run_as<std::int64_t>(task, buffers, workspace);
+        }
+    }
+
+private:
+    template <class T>
+    void run_as(const Task& task, Buffers buffers, Workspace& workspace) const {
+        std::array<T, kLanes> results;
+        for (Range left = task.tile[0]; !left.empty();) {
+            const Range part{left.begin, std::min<std::int64_t>(left.end, left.begin + kLanes)};
+            if (count_ < part.size()) {
+                across_outputs(part, results.data(), buffers, workspace);
+            } else {
+                for (std::int64_t i = part.begin; i < part.end; ++i) {
+                    results[i - part.begin] = one_output<T>(i, buffers, workspace);
+                }
+            }
+            store(part, results.data(), buffers, workspace);
+            left.begin = part.end;
+        }
+    }
+
+    template <class T>
+    void store(Range part, const T* results, Buffers buffers, Workspace& workspace) const {
+        for (BlockWalk walk(kept_, part, kept_.size(), workspace); !walk.done();) {
+            const void* accumulator = results + (walk.position() - part.begin);
+            Block block = walk.next();
+            block.accumulators = {&accumulator, 1};
+            block.accumulator_domain = term_.domain();
+            for (const CompiledStore& store : stores_) store.run(block, buffers, workspace);
+        }
+    }
+
+    template <class T>
+    T one_output(std::int64_t output, Buffers buffers, Workspace& workspace) const {
+        std::array<T, kWarp> lanes;
+        lanes.fill(identity<T>(op_));
+        const Range terms{output * count_, (output + 1) * count_};
+        for (BlockWalk walk(space_, terms, space_.size(), workspace); !walk.done();) {
+            const std::int64_t j = walk.position() - terms.begin;
+            const Block block = walk.next();
+            const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
+            for (std::int32_t i = 0; i < block.lanes; ++i) {
+                T& lane = lanes[(j + i) % kWarp];
+                lane = combined(op_, lane, values[i]);
+            }
+        }
+        return butterfly(lanes.data(), [this](T a, T b) { return combined(op_, a, b); });
+    }
+
+    /// The same sums, with outputs instead of terms side by side: quicker where there are few terms.
+    template <class T>
+    void across_outputs(Range outputs, T* results, Buffers buffers, Workspace& workspace) const {
+        T* lanes = workspace.scratch<T>(Scratch::Lanes, kWarp * kLanes);
+        for (BlockWalk walk(kept_, outputs, space_.size(), workspace); !walk.done();) {
+            T* out = results + (walk.position() - outputs.begin);
+            const Block block = walk.next();
+            std::fill_n(lanes, kWarp * kLanes, identity<T>(op_));
+            for (std::int64_t j = 0; j < count_; ++j) {
+                std::int64_t rest = j;
+                for (std::size_t d = space_.size(); d-- > kept_.size();) {
+                    walk.set(d, rest % space_[d]);
+                    rest /= space_[d];
+                }
+                const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
+                T* lane = lanes + j % kWarp * kLanes;
+                for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combined(op_, lane[i], values[i]);
+            }
+            for (std::int32_t i = 0; i < block.lanes; ++i) {
+                std::array<T, kWarp> of_output;
+                for (std::int32_t l = 0; l < kWarp; ++l) of_output[l] = lanes[l * kLanes + i];
+                out[i] = butterfly(of_output.data(), [this](T a, T b) { return combined(op_, a, b); });
+            }
+        }
+    }
+
+    ReduceOp op_;
+    Shape space_;
+    Shape kept_;
+    Shape reduced_;
+    std::int64_t count_;
+    CompiledExpr term_;
+    std::vector<CompiledStore> stores_;
+};
+
+}  // namespace
+
+std::unique_ptr<Twin> make_twin(const ReduceRegion& region) { return std::make_unique<ReduceTwin>(region); }
+
+}  // namespace stretto

@@ -1,0 +1,99 @@
+#include "backends/reference/reference_executor.h"
+
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "backends/reference/bind.h"
+#include "backends/reference/play.h"
+#include "backends/reference/twin.h"
+#include "backends/reference/watch.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+/// Picks the worker that goes next.
+class Picker {
+public:
+    Picker(const ReferenceOptions& options, std::size_t workers)
+        : order_(options.order), random_(options.seed), last_(options.seed % workers) {}
+
+    [[nodiscard]] std::optional<std::size_t> pick(const Play& play) {
+        std::vector<std::size_t> ready;
+        for (std::size_t worker = 0; worker < play.workers(); ++worker) {
+            if (play.ready(worker)) ready.push_back(worker);
+        }
+        if (ready.empty()) return std::nullopt;
+        return choose(play, ready);
+    }
+
+private:
+    std::size_t choose(const Play& play, const std::vector<std::size_t>& ready) {
+        const auto by_task = [&](std::size_t a, std::size_t b) {
+            return play.next(a).task < play.next(b).task;
+        };
+        switch (order_) {
+            case Order::TaskNumber:
+                return *std::min_element(ready.begin(), ready.end(), by_task);
+            case Order::Random:
+                return ready[random_() % ready.size()];
+            case Order::LastWorker:
+                return ready.back();
+            case Order::Starve:
+                return ready.front() == last_ && ready.size() > 1 ? ready[1] : ready.front();
+            case Order::DepthFirst:
+                break;
+        }
+        if (std::find(ready.begin(), ready.end(), last_) == ready.end())
+            last_ = ready[random_() % ready.size()];
+        return last_;
+    }
+
+    Order order_;
+    std::mt19937_64 random_;
+    std::size_t last_;  ///< DepthFirst: the worker that went last; Starve: the one that waits for all others
+};
+
+class ReferenceExecutor final : public Executor {
+public:
+    ReferenceExecutor(Plan plan, const ReferenceOptions& options)
+        : plan_(std::move(plan)),
+          options_(options),
+          twins_(plan_.graph.regions, options.consumer_warps),
+          arena_(plan_) {}
+
+    void run(const Bindings& bindings, void* /*stream*/) override {
+        arena_.poison();
+        const std::vector<std::byte*> bases = base_addresses(plan_, bindings, arena_.data());
+        Watch watch(plan_);
+        Workspace workspace;
+        workspace.guard = &watch;
+        Picker picker(options_, plan_.workers.size());
+        Play play(plan_);
+        while (const auto worker = picker.pick(play)) {
+            const TaskId task = play.next(*worker).task;
+            watch.begin(task, *worker);
+            twins_.run(plan_.graph[task], bases, workspace);
+            play.complete(*worker);
+        }
+        const std::string blocked = play.blocked();
+        if (!blocked.empty()) throw RunError("the plan is stuck: no worker can go on" + blocked);
+    }
+
+    void synchronize() override {}
+
+private:
+    Plan plan_;
+    ReferenceOptions options_;
+    Twins twins_;
+    Arena arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_reference_executor(Plan plan, const ReferenceOptions& options) {
+    return std::make_unique<ReferenceExecutor>(std::move(plan), options);
+}
+
+}  // namespace stretto

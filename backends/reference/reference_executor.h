@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backends/executor.h"
+
+namespace stretto {
+
+/// Which of the tasks that may start goes next.
+enum class Order : std::uint8_t {
+    TaskNumber,  ///< the smallest task number
+    Random,      ///< any, by seed
+    LastWorker,  ///< the last worker that can go on
+    Starve,      ///< one worker, chosen by seed, goes on only when no other can
+    DepthFirst,  ///< the worker that went last, as long as it can
+};
+
+struct ReferenceOptions {
+    Order order = Order::TaskNumber;
+    std::uint64_t seed = 0;
+    std::int32_t consumer_warps = 8;  ///< of the machine that the plan is for: it decides the order of sums
+};
+
+/// Runs a plan one task at a time, in any order that its queues and waits allow, and watches every element that a task
+/// touches. Throws RunError where nothing can go on (naming workers, tasks and events), and where a task reads bytes
+/// that nobody wrote in this launch, or touches elements outside its boxes or buffers.
+[[nodiscard]] std::unique_ptr<Executor> make_reference_executor(Plan plan,
+                                                                const ReferenceOptions& options = {});
+
+}  // namespace stretto
