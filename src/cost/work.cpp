@@ -1,0 +1,99 @@
+#include "cost/work.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace stretto {
+namespace {
+
+template <class... Visitors>
+struct Overload : Visitors... {
+    using Visitors::operator()...;
+};
+
+double nodes_of(const std::vector<Store>& stores) {
+    double nodes = 0;
+    for (const Store& store : stores) nodes += static_cast<double>(store.expr.nodes.size());
+    return nodes;
+}
+
+double nodes_per_point(const RegionBody& body) {
+    return std::visit(
+        Overload{[](const MapRegion& map) { return nodes_of(map.stores); },
+                 [](const ReduceRegion& reduce) { return static_cast<double>(reduce.term.nodes.size()); },
+                 [](const MatMulRegion& matmul) {
+                     auto nodes = static_cast<double>(matmul.a.nodes.size());
+                     for (const RowStat& stat : matmul.stats)
+                         nodes += static_cast<double>(stat.term.nodes.size());
+                     return nodes;
+                 },
+                 [](const AttentionRegion& attention) {
+                     return static_cast<double>(attention.mask.nodes.size());
+                 }},
+        body);
+}
+
+struct Points {
+    double operations = 0;
+    double touched = 0;  ///< elements of one operand that the task can reach at most
+};
+
+double size(Range range) { return static_cast<double>(std::max<std::int64_t>(range.size(), 0)); }
+
+Points points(const MapRegion&, const Task& task, double nodes) {
+    const double count = size(task.tile[0]);
+    return {count * nodes, count};
+}
+
+Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
+    double count = size(task.tile[0]);
+    for (std::size_t d = static_cast<std::size_t>(reduce.kept); d < reduce.space.size(); ++d) {
+        count *= static_cast<double>(reduce.space[d]);
+    }
+    return {count * nodes, count};
+}
+
+Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
+    const auto k = static_cast<double>(matmul.space[3]);
+    const double rows = size(task.tile[0]) * size(task.tile[1]);
+    const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
+    return {2 * products + rows * k * nodes, std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k};
+}
+
+Points points(const AttentionRegion& attention, const Task& task, double nodes) {
+    const double rows = static_cast<double>(attention.space[3]) / static_cast<double>(attention.splits);
+    const auto width = static_cast<double>(attention.space[4]);
+    const double queries =
+        size(task.tile[0]) * size(task.tile[1]) * size(task.tile[2]) * static_cast<double>(attention.group);
+    return {queries * rows * (4 * width + nodes), size(task.tile[0]) * size(task.tile[1]) * rows * width};
+}
+
+bool is_streamed(const RegionBody& body, BufferId buffer) {
+    const auto* matmul = std::get_if<MatMulRegion>(&body);
+    if (matmul == nullptr || !matmul->streamed) return false;
+    return std::any_of(matmul->weights.begin(), matmul->weights.end(),
+                       [&](const Access& weight) { return weight.source == buffer.value; });
+}
+
+}  // namespace
+
+WorkEstimate::WorkEstimate(const TaskGraph& graph) : graph_(graph) {
+    for (const Region& region : graph.regions.regions) nodes_.push_back(nodes_per_point(region.body));
+}
+
+Work WorkEstimate::of(TaskId id) const {
+    const Task& task = graph_[id];
+    const RegionBody& body = graph_.regions[task.region].body;
+    const Points reached =
+        std::visit([&](const auto& kind) { return points(kind, task, nodes_[task.region.index()]); }, body);
+    Work work{reached.operations, 0};
+    for (const Footprint& read : task.reads) {
+        if (is_streamed(body, read.buffer)) continue;
+        // A data-dependent read names a whole table and touches few rows of it.
+        const double elements = std::min(static_cast<double>(volume(read.box)), reached.touched);
+        work.direct_bytes += elements * static_cast<double>(size_of(graph_.regions[read.buffer].dtype));
+    }
+    return work;
+}
+
+}  // namespace stretto
