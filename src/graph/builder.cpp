@@ -20,6 +20,12 @@ bool is_whole(const Graph& graph, const Tensor& x) {
     return x.shape() == shape && normalized(x.map) == normalized(identity_map(shape));
 }
 
+/// Can the last operation of an expression take the result's type, in place of a cast after it?
+bool rounds_itself(const ExprNode& last, DType result) {
+    const bool arithmetic = last.op >= Op::Neg && last.op <= Op::Mod && last.op != Op::Not;
+    return (arithmetic || last.op == Op::Select) && is_narrow_float(result) && last.type == DType::F32;
+}
+
 }  // namespace
 
 void GraphBuilder::fail(std::string_view what) const {
@@ -37,9 +43,7 @@ Tensor GraphBuilder::add(Node node) {
             type.dtype};
 }
 
-Access GraphBuilder::access(const Tensor& x) const {
-    return access_of(graph_, x);
-}
+Access GraphBuilder::access(const Tensor& x) const { return access_of(graph_, x); }
 
 Tensor GraphBuilder::input(Role role, std::string name, DType dtype, Shape shape) {
     return add({{dtype, std::move(shape)}, Input{role, std::move(name)}, {}});
@@ -111,7 +115,8 @@ Tensor GraphBuilder::pointwise(const std::vector<Tensor>& operands, DType result
     std::vector<std::int32_t> nodes;
     for (const Tensor& x : operands) nodes.push_back(expr.load(access(broadcast(x, shape))));
     std::int32_t value = body(expr, nodes);
-    if (expr.nodes.at(static_cast<std::size_t>(value)).type != result) value = expr.cast(value, result);
+    if (value == expr.root() && rounds_itself(expr.nodes.back(), result)) expr.nodes.back().type = result;
+    value = expr.cast(value, result);
     if (value != expr.root()) expr = extracted(expr, value);
     return add({{result, shape}, Pointwise{std::move(expr)}, {}});
 }
@@ -133,9 +138,7 @@ Tensor GraphBuilder::copied(const Tensor& x) {
     return add({{x.dtype, x.shape()}, Pointwise{std::move(expr)}, {}});
 }
 
-Tensor GraphBuilder::contiguous(const Tensor& x) {
-    return is_whole(graph_, x) ? x : copied(x);
-}
+Tensor GraphBuilder::contiguous(const Tensor& x) { return is_whole(graph_, x) ? x : copied(x); }
 
 /// A whole value that is not an input, so that a result never shares memory with what the caller bound.
 Tensor GraphBuilder::result_value(const Tensor& x, DType dtype) {
