@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,12 @@ struct Emission {
     std::vector<std::byte> records;  ///< abi::Record array, workers one after the other
     std::vector<std::byte> loads;    ///< abi::Load array, likewise
     std::vector<std::byte> workers;  ///< abi::WorkerRange array: where each worker's records and loads are
+    std::int32_t threads = 0;        ///< of one CTA: the consumers and the loader's warp
+    std::int64_t shared_bytes = 0;   ///< dynamic shared memory of one CTA
 };
 
 /// Requires: verify(plan) is empty, buffers placed.  Ensures: the same plan gives the same bytes.
+/// Throws InternalError naming the region if a region or the ring exceeds what the device library can hold.
 /// Why here: the last stage; it decides nothing, it only writes down.
 [[nodiscard]] Emission emit(const Plan& plan, const Machine& machine);
 

@@ -1,0 +1,144 @@
+#pragma once
+
+/// The ground that host and device share: plain fixed-size structs, no standard headers (NVRTC reads this file too).
+namespace stretto::abi {
+
+using U32 = unsigned int;
+using U64 = unsigned long long;
+using I32 = int;
+
+inline constexpr int kMaxWaits = 6;
+inline constexpr int kMaxSignals = 4;
+inline constexpr int kMaxOperands = 16;
+inline constexpr int kTileRank = 4;
+inline constexpr int kMaxDynamic = 256;  ///< Input and Output buffers of one program
+inline constexpr int kMaxSlots = 32;     ///< slots of one worker's ring
+
+/// Distance between two counters in U32 words: one 32-byte L2 sector each, so that signals do not meet in one.
+inline constexpr int kCounterStride = 8;
+
+/// Bytes at the start of a worker's shared memory that the kernel keeps for barriers and records.
+inline constexpr int kControlBytes = 1536;
+
+/// Set in an operand that is an index into Launch::dynamic instead of an address.
+inline constexpr U64 kDynamicTag = 1ull << 63;
+inline constexpr U64 kNoOperand = ~0ull;
+
+/// Load::dynamic of a load whose address is absolute.
+inline constexpr U32 kNoDynamic = ~0u;
+
+/// ErrorBlock::event of a wait for the stream ring.
+inline constexpr U32 kRingEvent = ~0u;
+
+/// Holds once `target` signals of this launch have arrived. `total` is what the event receives in every launch.
+struct Wait {
+    U32 event;
+    U32 target;
+    U32 total;
+};
+
+struct Range {
+    I32 begin;
+    I32 end;
+};
+
+/// One task. In a package, operand i is the buffer id of the region's i-th distinct buffer; the loader replaces it by
+/// an address, or by kDynamicTag | index for buffers that change from launch to launch. Unused: kNoOperand.
+struct alignas(16) Record {
+    U32 kind;
+    U32 task;
+    U32 wait_count;
+    U32 signal_count;
+    Range tile[kTileRank];
+    U64 operands[kMaxOperands];
+    Wait waits[kMaxWaits];
+    U32 signals[kMaxSignals];  ///< events
+    I32 rows_per_load;         ///< rows of a streamed weight in each of the task's loads but the last
+    U32 reserved;
+};
+static_assert(sizeof(Record) == 272);
+static_assert(sizeof(Record) % 16 == 0, "records travel in 16-byte pieces");
+
+/// One piece of a worker's stream. In a package `dynamic` is a buffer id and `address` an offset into that buffer.
+struct alignas(16) Load {
+    U64 address;
+    U32 bytes;    ///< a multiple of 16
+    U32 dynamic;  ///< kNoDynamic, or the index of Launch::dynamic that `address` is relative to
+};
+static_assert(sizeof(Load) == 16);
+
+/// Where one worker's records and loads are.
+struct alignas(16) WorkerRange {
+    U32 first_record;
+    U32 record_count;
+    U32 first_load;
+    U32 load_count;
+};
+static_assert(sizeof(WorkerRange) == 16);
+
+/// Written by the first wait that times out.
+struct ErrorBlock {
+    U32 flag;  ///< nonzero: every worker leaves
+    U32 worker;
+    U32 task;
+    U32 event;
+    U32 seen;
+    U32 wanted;
+    U32 reserved[2];
+};
+static_assert(sizeof(ErrorBlock) == 32);
+
+/// The kernel's only parameter. `finished` counts the CTAs that ever finished: divided by the number of workers it is
+/// the number of earlier launches, which is the base of every counter, so that no launch has to reset anything.
+struct Launch {
+    const Record* records;
+    const Load* loads;
+    const WorkerRange* workers;
+    U32* counters;
+    U64* finished;
+    ErrorBlock* error;
+    U64 timeout_ns;
+    U64 dynamic[kMaxDynamic];
+};
+static_assert(sizeof(Launch) == 56 + 8 * kMaxDynamic);
+
+/// Outputs of a non-streamed MatMul whose partial sums are in shared memory at one time.
+inline constexpr int kDirectChunk = 256;
+
+[[nodiscard]] constexpr long long round_up(long long bytes, long long to) {
+    return (bytes + to - 1) / to * to;
+}
+
+/// Bytes from one staged row of a MatMul's left side to the next.
+[[nodiscard]] constexpr long long left_row_bytes(long long k, long long element) {
+    return round_up(k * element, 16);
+}
+
+struct MatMulShape {
+    long long m, n, k;     ///< of the tile (k: of the region)
+    long long left_bytes;  ///< of an element of the staged left side
+    long long acc_bytes;   ///< of an accumulator
+    long long weights, stats;
+    bool streamed;
+};
+
+/// Shared memory that a MatMul task uses beside the ring, in this order: staged left side, partial sums of the row
+/// statistics (by statistic, row, warp), accumulators (by weight, row, column), or partial sums of one chunk of
+/// outputs (by warp, weight, output) where the weights are not streamed.
+[[nodiscard]] constexpr long long matmul_scratch(const MatMulShape& s, long long warps) {
+    const long long left = s.m * left_row_bytes(s.k, s.left_bytes);
+    const long long stats = round_up(s.stats * s.m * warps * s.acc_bytes, 16);
+    const long long outputs = s.m * s.n;
+    const long long direct = warps * (outputs < kDirectChunk ? outputs : kDirectChunk);
+    return left + stats + round_up(s.weights * (s.streamed ? outputs : direct) * s.acc_bytes, 16);
+}
+
+/// Query rows that an attention task keeps in registers at one time.
+[[nodiscard]] constexpr long long attention_rows(long long rows) { return rows < 4 ? rows : 4; }
+
+/// Shared memory of an attention task: each warp's sums, maximum and weight of each query row.
+[[nodiscard]] constexpr long long attention_scratch(long long rows, long long d, long long warps) {
+    return round_up(warps * attention_rows(rows) * (d + 2) * 4, 16);
+}
+
+}  // namespace stretto::abi

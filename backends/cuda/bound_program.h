@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "abi/abi.h"
+#include "backends/cuda/device_memory.h"
+#include "backends/executor.h"
+#include "emit/emit.h"
+
+namespace stretto::cuda {
+
+/// Where the buffers of a program are on the device, and its records with those addresses.
+class BoundProgram {
+public:
+    /// Allocates the arena and uploads the constants. Throws UserError if the program has more Input and Output
+    /// buffers than a launch can pass.
+    BoundProgram(const Plan& plan, const Emission& emission);
+
+    /// Writes the records with the addresses of `bindings`; synchronous. Throws UserError naming a missing or badly
+    /// aligned buffer.
+    void bind(const Bindings& bindings);
+
+    /// Has `bind` been called? Then throws UserError naming a Parameter or State that is no longer where it was.
+    [[nodiscard]] bool bound_to(const Bindings& bindings) const;
+
+    /// The launch's parameter, with the Input and Output buffers of `bindings`.
+    [[nodiscard]] abi::Launch launch(const Bindings& bindings) const;
+
+private:
+    struct BufferInfo {
+        std::string name;
+        BufferRole role = BufferRole::Arena;
+        DevicePointer own = 0;            ///< of Constant and Arena buffers
+        std::optional<abi::U32> dynamic;  ///< index in Launch::dynamic
+        bool streamed = false;
+    };
+
+    void place_constants(const Plan& plan);
+    [[nodiscard]] DevicePointer address(std::size_t buffer, const Bindings& bindings) const;
+    [[nodiscard]] abi::U64 operand(abi::U64 buffer, const Bindings& bindings) const;
+    [[nodiscard]] abi::Load load(abi::Load load, const Bindings& bindings) const;
+
+    std::vector<BufferInfo> buffers_;
+    std::vector<abi::Record> records_;  ///< in package form
+    std::vector<abi::Load> loads_;
+    DeviceMemory arena_;
+    DeviceMemory constants_;
+    DeviceMemory workers_;
+    DeviceMemory bound_records_;
+    DeviceMemory bound_loads_;
+    Bindings bound_;  ///< those that `bind` saw
+};
+
+}  // namespace stretto::cuda

@@ -1,0 +1,91 @@
+#include "backends/cuda/compile.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+
+#include "backends/cuda/device_headers.h"
+#include "backends/cuda/kernel_cache.h"
+#include "backends/cuda/nvrtc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace stretto {
+namespace {
+
+/// Products and sums are contracted only where the kinds say so, as in their CPU twins. The functions of abi.h carry no
+/// execution space, so that host compilers can read them.
+std::vector<std::string> compiler_options(const std::string& arch) {
+    return {"--gpu-architecture=" + arch, "--std=c++20", "--fmad=false", "--ptxas-options=-v",
+            "--device-as-default-execution-space"};
+}
+
+std::string cache_key(const std::string& source, const std::vector<std::string>& options,
+                      const std::string& version) {
+    std::string everything = fmt::format("nvrtc {} {}\n", version, fmt::join(options, " "));
+    for (const DeviceHeader& header : device_headers())
+        everything += fmt::format("{}\n{}\n", header.name, header.text);
+    return content_hash(everything + source);
+}
+
+/// The number before `label` in the compiler's resource report; 0 where it says nothing.
+std::int32_t reported(const std::string& log, const std::string& label) {
+    const std::size_t end = log.find(label);
+    if (end == std::string::npos) return 0;
+    std::size_t begin = end;
+    while (begin > 0 && log[begin - 1] >= '0' && log[begin - 1] <= '9') --begin;
+    std::int32_t value = 0;
+    std::from_chars(log.data() + begin, log.data() + end, value);
+    return value;
+}
+
+void read_report(CompiledKernel& kernel) {
+    kernel.registers = reported(kernel.log, " registers");
+    kernel.spill_bytes =
+        reported(kernel.log, " bytes spill stores") + reported(kernel.log, " bytes spill loads");
+    kernel.stack_bytes = reported(kernel.log, " bytes stack frame");
+}
+
+CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {
+    const cuda::Nvrtc& nvrtc = cuda::Nvrtc::get();
+    const std::vector<std::string> arguments = compiler_options(arch);
+    const std::string key = cache_key(emission.source, arguments, nvrtc.version());
+    const cuda::KernelCache cache;
+    CompiledKernel kernel;
+    if (options.use_cache) {
+        if (auto entry = cache.find(key)) {
+            kernel.cubin = std::move(entry->cubin);
+            kernel.log = std::move(entry->log);
+            kernel.from_cache = true;
+            return kernel;
+        }
+    }
+    cuda::Nvrtc::Result result = nvrtc.compile(emission.source, arguments);
+    if (!result.ok) {
+        throw InternalError(
+            fmt::format("the emitted program does not compile for {}:\n{}", arch, result.log));
+    }
+    kernel.cubin = std::move(result.cubin);
+    kernel.log = std::move(result.log);
+    if (options.use_cache) cache.store(key, {kernel.cubin, kernel.log}, emission.source);
+    return kernel;
+}
+
+}  // namespace
+
+CompiledKernel compile_kernel(const Emission& emission, const std::string& arch,
+                              const KernelOptions& options) {
+    CompiledKernel kernel = build(emission, arch, options);
+    read_report(kernel);
+    if (kernel.spill_bytes > 0 && !options.allow_spills) {
+        throw InternalError(
+            fmt::format("the program's kinds spill {} bytes of registers to memory on {} ({} registers a "
+                        "thread): plan smaller "
+                        "tiles, or allow spills to measure anyway",
+                        kernel.spill_bytes, arch, kernel.registers));
+    }
+    return kernel;
+}
+
+}  // namespace stretto

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emit/emit.h"
+
+namespace stretto {
+
+struct KernelOptions {
+    bool allow_spills = false;  ///< A kernel whose registers spill to memory is an error otherwise.
+    bool use_cache = true;
+};
+
+/// Machine code of a program for one architecture.
+struct CompiledKernel {
+    std::vector<std::byte> cubin;
+    std::string log;               ///< the compiler's, with its resource report
+    std::int32_t registers = 0;    ///< a thread
+    std::int32_t spill_bytes = 0;  ///< stores and loads, a thread
+    std::int32_t stack_bytes = 0;  ///< local memory, a thread
+    bool from_cache = false;
+};
+
+/// Compiles an emitted program. `arch` as in a machine file, e.g. "sm_90a". Needs no GPU. Results are cached by
+/// content (see cuda::KernelCache).
+/// Throws InternalError with the compiler's messages if the source does not compile or spills, UserError if no
+/// compiler can be found.
+[[nodiscard]] CompiledKernel compile_kernel(const Emission& emission, const std::string& arch,
+                                            const KernelOptions& options = {});
+
+}  // namespace stretto

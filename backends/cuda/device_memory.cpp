@@ -1,0 +1,24 @@
+#include "backends/cuda/device_memory.h"
+
+namespace stretto::cuda {
+
+DeviceMemory::DeviceMemory(std::size_t bytes) : bytes_(bytes) {
+    if (bytes > 0) check(driver().memory_allocate(&address_, bytes), "cuMemAlloc");
+}
+
+DeviceMemory::DeviceMemory(std::span<const std::byte> contents) : DeviceMemory(contents.size()) {
+    if (bytes_ > 0) check(driver().copy_to_device(address_, contents.data(), bytes_), "cuMemcpyHtoD");
+}
+
+DeviceMemory::~DeviceMemory() {
+    // Fails only if the context is gone, and the memory with it.
+    if (address_ != 0) static_cast<void>(driver().memory_free(address_));
+}
+
+void DeviceMemory::clear() const {
+    if (bytes_ > 0) check(driver().memory_set(address_, 0, bytes_), "cuMemsetD8");
+}
+
+void finish_copies() { check(driver().stream_synchronize(nullptr), "cuStreamSynchronize"); }
+
+}  // namespace stretto::cuda

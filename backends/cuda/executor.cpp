@@ -1,0 +1,148 @@
+#include "backends/cuda/executor.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/bound_program.h"
+#include "base/error.h"
+#include "emit/cuda_file.h"
+
+namespace stretto {
+namespace {
+
+using cuda::check;
+using cuda::driver;
+
+std::string arch_of(cuda::Device device) {
+    const int major = cuda::attribute(cuda::DeviceAttribute::ComputeCapabilityMajor, device);
+    const int minor = cuda::attribute(cuda::DeviceAttribute::ComputeCapabilityMinor, device);
+    return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
+}
+
+/// A loaded kernel, unloaded with the object.
+class LoadedKernel {
+public:
+    LoadedKernel(const CompiledKernel& kernel, const Emission& emission) {
+        check(driver().module_load(&module_, kernel.cubin.data()), "cuModuleLoadData");
+        check(driver().module_function(&function_, module_, kKernelName), "cuModuleGetFunction");
+        check(driver().function_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
+                                              static_cast<int>(emission.shared_bytes)),
+              "cuFuncSetAttribute");
+    }
+    ~LoadedKernel() { static_cast<void>(driver().module_unload(module_)); }
+    LoadedKernel(const LoadedKernel&) = delete;
+    LoadedKernel& operator=(const LoadedKernel&) = delete;
+
+    [[nodiscard]] cuda::Function function() const { return function_; }
+
+private:
+    cuda::Module module_ = nullptr;
+    cuda::Function function_ = nullptr;
+};
+
+class CudaExecutor final : public Executor {
+public:
+    CudaExecutor(const Plan& plan, const Emission& emission, const CudaOptions& options)
+        : device_(cuda::use_context()),
+          kernel_(compile_kernel(emission, arch_of(device_), options.kernel), emission),
+          program_(plan, emission),
+          counters_(std::max<std::size_t>(plan.events.size(), 1) * abi::kCounterStride * sizeof(abi::U32)),
+          finished_(sizeof(abi::U64)),
+          error_(sizeof(abi::ErrorBlock)),
+          timeout_ns_(options.timeout_ns),
+          workers_(static_cast<unsigned>(plan.workers.size())),
+          threads_(static_cast<unsigned>(emission.threads)),
+          shared_bytes_(static_cast<unsigned>(emission.shared_bytes)) {
+        for (const Event& event : plan.events) events_.push_back(event.name);
+        for (const Task& task : plan.graph.tasks) tasks_.push_back(plan.graph.regions[task.region].name);
+        check_residency();
+        reset();
+    }
+
+    void run(const Bindings& bindings, void* stream) override {
+        static_cast<void>(cuda::use_context());
+        if (!program_.bound_to(bindings)) program_.bind(bindings);
+        abi::Launch launch = program_.launch(bindings);
+        launch.counters = counters_.as<abi::U32>();
+        launch.finished = finished_.as<abi::U64>();
+        launch.error = error_.as<abi::ErrorBlock>();
+        launch.timeout_ns = timeout_ns_;
+        void* parameters[] = {&launch};
+        stream_ = static_cast<cuda::Stream>(stream);
+        check(driver().launch_cooperative(kernel_.function(), workers_, 1, 1, threads_, 1, 1, shared_bytes_,
+                                          stream_, parameters),
+              "cuLaunchCooperativeKernel");
+    }
+
+    void synchronize() override {
+        static_cast<void>(cuda::use_context());
+        check(driver().stream_synchronize(stream_), "cuStreamSynchronize");
+        abi::ErrorBlock error{};
+        check(driver().copy_to_host(&error, error_.address(), sizeof(error)), "cuMemcpyDtoH");
+        if (error.flag == 0) return;
+        reset();
+        throw RunError(message(error));
+    }
+
+private:
+    void check_residency() const {
+        int blocks = 0;
+        check(driver().occupancy(&blocks, kernel_.function(), static_cast<int>(threads_), shared_bytes_),
+              "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+        const int processors = cuda::attribute(cuda::DeviceAttribute::MultiprocessorCount, device_);
+        const auto resident = static_cast<unsigned>(blocks * processors);
+        if (resident < workers_) {
+            throw UserError(
+                fmt::format("the program has {} workers, but this GPU holds {} at one time ({} "
+                            "multiprocessors): compile it for a machine with that many workers",
+                            workers_, resident, processors));
+        }
+    }
+
+    void reset() const {
+        counters_.clear();
+        finished_.clear();
+        error_.clear();
+        cuda::finish_copies();
+    }
+
+    [[nodiscard]] std::string task_name(abi::U32 task) const {
+        return task < tasks_.size() ? fmt::format("#{} {}", task, tasks_[task]) : "the loader";
+    }
+
+    [[nodiscard]] std::string message(const abi::ErrorBlock& error) const {
+        const double seconds = static_cast<double>(timeout_ns_) * 1e-9;
+        if (error.event == abi::kRingEvent) {
+            return fmt::format("worker {} gave up after {} s: {} waits for slot {} of its stream",
+                               error.worker, seconds, task_name(error.task), error.wanted);
+        }
+        const std::string event = error.event < events_.size() ? events_[error.event] : "unknown";
+        return fmt::format(
+            "worker {} gave up after {} s\n  task   {}\n  event  #{} {}: {} signals are missing",
+            error.worker, seconds, task_name(error.task), error.event, event, error.wanted - error.seen);
+    }
+
+    cuda::Device device_;
+    LoadedKernel kernel_;
+    cuda::BoundProgram program_;
+    cuda::DeviceMemory counters_;
+    cuda::DeviceMemory finished_;
+    cuda::DeviceMemory error_;
+    std::uint64_t timeout_ns_;
+    unsigned workers_;
+    unsigned threads_;
+    unsigned shared_bytes_;
+    std::vector<std::string> events_;
+    std::vector<std::string> tasks_;  ///< by task: its region
+    cuda::Stream stream_ = nullptr;   ///< of the latest launch
+};
+
+}  // namespace
+
+bool cuda_available() { return cuda::available(); }
+
+std::unique_ptr<Executor> make_cuda_executor(const Plan& plan, const Emission& emission,
+                                             const CudaOptions& options) {
+    return std::make_unique<CudaExecutor>(plan, emission, options);
+}
+
+}  // namespace stretto

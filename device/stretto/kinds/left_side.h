@@ -1,0 +1,100 @@
+#pragma once
+
+#include "stretto/math.h"
+#include "stretto/stream/ring.h"
+
+namespace stretto::device {
+
+/// Coordinates of one MatMul task.
+struct MatMulTile {
+    abi::Range b;
+    abi::Range m;
+    abi::Range n;
+
+    __device__ __forceinline__ explicit MatMulTile(const abi::Record& record)
+        : b(record.tile[0]), m(record.tile[1]), n(record.tile[2]) {}
+    [[nodiscard]] __device__ __forceinline__ I32 rows() const { return m.end - m.begin; }
+    [[nodiscard]] __device__ __forceinline__ I32 columns() const { return n.end - n.begin; }
+};
+
+/// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
+/// layout of abi::matmul_scratch).
+/// F: kK, kStats, Left (element), Acc, left(b, m, k, stat), stat_term(Number<j>, b, m, k, stat),
+/// stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics.
+template <class F, class Config>
+class LeftSide {
+public:
+    using Acc = typename F::Acc;
+    using Element = typename F::Left;
+    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element)));
+    struct Stats {
+        Acc values[F::kStats == 0 ? 1 : F::kStats];
+    };
+
+    __device__ __forceinline__ explicit LeftSide(const MatMulTile& tile) : tile_(tile) {}
+
+    [[nodiscard]] __device__ __forceinline__ const Element* row(I32 m) const {
+        return reinterpret_cast<const Element*>(scratch<Config>() + m * kRowBytes);
+    }
+    /// What follows in scratch memory.
+    [[nodiscard]] __device__ __forceinline__ Acc* rest() const {
+        const I32 partials = F::kStats * tile_.rows() * Config::kWarps * static_cast<I32>(sizeof(Acc));
+        return reinterpret_cast<Acc*>(scratch<Config>() + tile_.rows() * kRowBytes +
+                                      (partials + 15) / 16 * 16);
+    }
+
+    /// Evaluates the prologue for all rows of batch `b`. Every consumer thread takes part; ends with their barrier.
+    __device__ __forceinline__ void stage(const F& f, I32 b) const {
+        for_each_number<0, F::kStats>([&]<int J>(Number<J> j) {
+            for (I32 m = 0; m < tile_.rows(); ++m) sum_statistic(f, j, b, m);
+            consumer_barrier<Config>();
+        });
+        for (I32 m = 0; m < tile_.rows(); ++m) {
+            const Stats stats = statistics<F::kStats>(f, b, m);
+            Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
+#pragma unroll 4
+            for (I32 k = threadIdx.x; k < F::kK; k += Config::kThreads) {
+                row[k] = narrow<Element>(f.left(b, tile_.m.begin + m, k, stats.values));
+            }
+        }
+        consumer_barrier<Config>();
+    }
+
+private:
+    [[nodiscard]] __device__ __forceinline__ Acc* partial(int j, I32 m) const {
+        return reinterpret_cast<Acc*>(scratch<Config>() + tile_.rows() * kRowBytes) +
+               (j * tile_.rows() + m) * Config::kWarps;
+    }
+
+    template <int J>
+    __device__ __forceinline__ void sum_statistic(const F& f, Number<J> j, I32 b, I32 m) const {
+        const Stats stats = statistics<J>(f, b, m);
+        Acc sum = 0;
+#pragma unroll 4
+        for (I32 k = threadIdx.x; k < F::kK; k += Config::kThreads) {
+            sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values);
+        }
+        sum = butterfly_sum(sum);
+        if (threadIdx.x % 32 == 0) partial(J, m)[threadIdx.x / 32] = sum;
+    }
+
+    /// The first `Count` statistics of a row, from the partial sums of all warps.
+    template <int Count>
+    [[nodiscard]] __device__ __forceinline__ Stats statistics(const F& f, I32 b, I32 m) const {
+        Stats stats{};
+        if constexpr (Count > 0) {
+            for_each_number<0, Count>([&]<int J>(Number<J> j) {
+                const Acc* sums = partial(J, m);
+                Acc sum = sums[0];
+#pragma unroll
+                for (int warp = 1; warp < Config::kWarps; ++warp) sum += sums[warp];
+                stats.values[J] = f.stat_finish(j, b, tile_.m.begin + m, sum, stats.values);
+            });
+        }
+        return stats;
+    }
+
+    const MatMulTile& tile_;
+};
+
+}  // namespace stretto::device

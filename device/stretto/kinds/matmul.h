@@ -1,0 +1,135 @@
+#pragma once
+
+#include "stretto/kinds/left_side.h"
+
+namespace stretto::device {
+
+/// Product with weights that come through the ring. Row n of a weight is dealt to warp n % warps of its load; lane l
+/// sums k = it * 256 + l * 8 + j in the order of it, j; a butterfly adds the lanes.
+/// F: as for LeftSide, and Weight (element), kWeights, kM, store(b, m, n, acc) with one acc per weight.
+template <class F>
+class MatMul {
+    using Acc = typename F::Acc;
+    using Left = typename F::Left;
+    using Weight = typename F::Weight;
+    static constexpr int kTokens = F::kM >= 8   ? 8
+                                   : F::kM >= 4 ? 4
+                                                : F::kM;  ///< rows of the left side per pass
+
+public:
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        const F f{Operands(record)};
+        const MatMulTile tile(record);
+        const LeftSide<F, Config> left(tile);
+        for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
+            left.stage(f, b);
+            for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
+                const I32 count = min(record.rows_per_load, tile.columns() - n);
+#pragma unroll 1
+                for (int j = 0; j < F::kWeights; ++j) {
+                    const Weight* rows =
+                        reinterpret_cast<const Weight*>(wait_full<Config>(cursor, record.task, launch));
+                    multiply<Config>(left, rows, count, left.rest() + j * tile.rows() * tile.columns() + n,
+                                     tile);
+                    release_slot(cursor);
+                    cursor = cursor.next<Config>();
+                }
+            }
+            consumer_barrier<Config>();
+            store<Config>(f, b, tile, left.rest());
+            if (b + 1 < tile.b.end) consumer_barrier<Config>();
+        }
+        return cursor;
+    }
+
+private:
+    /// This warp's share of `count` weight rows. Two rows at a time share the reads of the left side.
+    template <class Config>
+    static __device__ __forceinline__ void multiply(const LeftSide<F, Config>& left, const Weight* rows,
+                                                    I32 count, Acc* out, const MatMulTile& tile) {
+        I32 row = threadIdx.x / 32;
+        for (; row + Config::kWarps < count; row += 2 * Config::kWarps) {
+            multiply_rows<2, Config>(left, rows, row, out, tile);
+        }
+        if (row < count) multiply_rows<1, Config>(left, rows, row, out, tile);
+    }
+
+    template <int Rows, class Config>
+    static __device__ __forceinline__ void multiply_rows(const LeftSide<F, Config>& left, const Weight* rows,
+                                                         I32 row, Acc* out, const MatMulTile& tile) {
+        for (I32 m = 0; m < tile.rows(); m += kTokens) {
+            Acc acc[Rows][kTokens] = {};
+            const Left* tokens[kTokens];
+#pragma unroll
+            for (int i = 0; i < kTokens; ++i) tokens[i] = left.row(min(m + i, tile.rows() - 1));
+            dot<Rows, Config>(acc, tokens, rows + row * F::kK);
+#pragma unroll
+            for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+                for (int i = 0; i < kTokens; ++i) {
+                    const Acc sum = butterfly_sum(acc[r][i]);
+                    if (threadIdx.x % 32 == 0 && m + i < tile.rows()) {
+                        out[(m + i) * tile.columns() + row + r * Config::kWarps] = sum;
+                    }
+                }
+            }
+        }
+    }
+
+    /// This lane's part of the products of `Rows` weight rows, kWarps apart, with all tokens.
+    template <int Rows, class Config>
+    static __device__ __forceinline__ void dot(Acc (&acc)[Rows][kTokens],
+                                               const Left* const (&tokens)[kTokens], const Weight* first) {
+        const I32 lane_k = threadIdx.x % 32 * 8;
+        constexpr I32 kWhole = F::kK / 256 * 256;
+#pragma unroll 8
+        for (I32 k = 0; k < kWhole; k += 256) step<Rows, Config>(acc, tokens, first, k + lane_k, 8);
+        if constexpr (kWhole < F::kK) {
+            if (kWhole + lane_k < F::kK) {
+                step<Rows, Config>(acc, tokens, first, kWhole + lane_k, F::kK - kWhole - lane_k);
+            }
+        }
+    }
+
+    template <int Rows, class Config>
+    static __device__ __forceinline__ void step(Acc (&acc)[Rows][kTokens],
+                                                const Left* const (&tokens)[kTokens], const Weight* first,
+                                                I32 k, I32 limit) {
+        Pack<Weight> weight[Rows];
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) weight[r].load(first + r * Config::kWarps * F::kK + k, limit);
+#pragma unroll
+        for (int i = 0; i < kTokens; ++i) {
+            Pack<Left> token;
+            token.load(tokens[i] + k, limit);
+#pragma unroll
+            for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+                for (int j = 0; j < 8; ++j) {
+                    acc[r][i] = multiply_add(static_cast<Acc>(token.values[j]),
+                                             static_cast<Acc>(weight[r].values[j]), acc[r][i]);
+                }
+            }
+        }
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile& tile, const Acc* sums) {
+        const I32 area = tile.rows() * tile.columns();
+        const bool one_row = tile.rows() == 1;  // then all threads share it; otherwise each warp takes rows
+        const I32 first = one_row ? threadIdx.x : threadIdx.x % 32;
+        const I32 stride = one_row ? Config::kThreads : 32;
+        for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
+            for (I32 n = first; n < tile.columns(); n += stride) {
+                Acc acc[F::kWeights];
+#pragma unroll
+                for (int j = 0; j < F::kWeights; ++j) acc[j] = sums[j * area + m * tile.columns() + n];
+                f.store(b, tile.m.begin + m, tile.n.begin + n, acc);
+            }
+        }
+    }
+};
+
+}  // namespace stretto::device

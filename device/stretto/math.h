@@ -1,0 +1,126 @@
+#pragma once
+
+#include "stretto/types.h"
+
+/// Scalar operations of expressions with PyTorch's meaning. `T` is float, double or I64.
+namespace stretto::device {
+
+template <class T>
+__device__ __forceinline__ T infinity();
+template <>
+__device__ __forceinline__ float infinity<float>() {
+    return __int_as_float(0x7f800000);
+}
+template <>
+__device__ __forceinline__ double infinity<double>() {
+    return __longlong_as_double(0x7ff0000000000000ll);
+}
+template <>
+__device__ __forceinline__ I64 infinity<I64>() {
+    return 0x7fffffffffffffffll;
+}
+
+/// What every other value is at least.
+template <class T>
+__device__ __forceinline__ T lowest() {
+    return -infinity<T>();
+}
+template <>
+__device__ __forceinline__ I64 lowest<I64>() {
+    return -infinity<I64>() - 1;
+}
+
+template <class T>
+__device__ __forceinline__ T not_a_number();
+template <>
+__device__ __forceinline__ float not_a_number<float>() {
+    return __int_as_float(0x7fc00000);
+}
+template <>
+__device__ __forceinline__ double not_a_number<double>() {
+    return __longlong_as_double(0x7ff8000000000000ll);
+}
+
+/// Not a number wins, as in torch.maximum.
+template <class T>
+__device__ __forceinline__ T maximum(T a, T b) {
+    return a > b || a != a ? a : b;
+}
+template <class T>
+__device__ __forceinline__ T minimum(T a, T b) {
+    return a < b || a != a ? a : b;
+}
+
+__device__ __forceinline__ float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+// Integer division by zero gives zero.
+__device__ __forceinline__ I64 divide(I64 a, I64 b) { return b == 0 ? 0 : b == -1 ? -a : a / b; }
+__device__ __forceinline__ I64 python_mod(I64 a, I64 b) {
+    if (b == 0 || b == -1) return 0;
+    const I64 r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ __forceinline__ float python_mod(float a, float b) {
+    const float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ __forceinline__ double python_mod(double a, double b) {
+    const double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+__device__ __forceinline__ I64 floor_div(I64 a, I64 b) {
+    const I64 q = divide(a, b);
+    return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+__device__ __forceinline__ float floor_div(float a, float b) { return floorf(a / b); }
+__device__ __forceinline__ double floor_div(double a, double b) { return floor(a / b); }
+
+/// Negative exponents give what remains of 1 / a^-b after truncation.
+__device__ __forceinline__ I64 power(I64 a, I64 b) {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    I64 result = 1;
+    for (; b > 0; b /= 2, a *= a) {
+        if (b % 2 != 0) result *= a;
+    }
+    return result;
+}
+
+/// An indirect coordinate: negative ones count from the end; the result never leaves the buffer.
+__device__ __forceinline__ I64 wrapped(I64 at, I64 extent) {
+    const I64 c = at < 0 ? at + extent : at;
+    return c < 0 ? 0 : c < extent ? c : extent - 1;
+}
+
+/// sin(x + quarter turns). CUDA's sinf keeps an array in local memory for large arguments; a reduction in double
+/// needs none and is exact to float precision for |x| < 2^50.
+__device__ __forceinline__ float sine(float x, int quarters) {
+    const double turns = rint(static_cast<double>(x) * 0x1.45f306dc9c883p-1);
+    const double near = __fma_rn(-turns, 0x1.921fb54442d18p+0, static_cast<double>(x));
+    const float r = static_cast<float>(__fma_rn(-turns, 0x1.1a62633145c07p-54, near));
+    const int quadrant = static_cast<int>(static_cast<I64>(turns)) + quarters;
+    const float z = r * r;
+    const float odd = __fmaf_rn(
+        __fmaf_rn(__fmaf_rn(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f), z * r, r);
+    const float even = __fmaf_rn(
+        __fmaf_rn(__fmaf_rn(2.443315711809948e-5f, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f),
+        z * z, __fmaf_rn(z, -0.5f, 1.0f));
+    const float value = (quadrant & 1) ? even : odd;
+    return (quadrant & 2) ? -value : value;
+}
+
+/// Sum over the lanes of a warp, in the order that the CPU twins use; every lane gets it.
+template <class T, class Combine>
+__device__ __forceinline__ T butterfly(T value, Combine combine) {
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2)
+        value = combine(value, __shfl_xor_sync(~0u, value, offset));
+    return value;
+}
+template <class T>
+__device__ __forceinline__ T butterfly_sum(T value) {
+    return butterfly(value, [](T a, T b) { return a + b; });
+}
+
+}  // namespace stretto::device

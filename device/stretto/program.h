@@ -1,0 +1,123 @@
+#pragma once
+
+#include "stretto/kinds/attention.h"
+#include "stretto/kinds/map.h"
+#include "stretto/kinds/matmul.h"
+#include "stretto/kinds/matmul_direct.h"
+#include "stretto/kinds/reduce.h"
+
+/// The persistent kernel: one CTA is one worker and walks its records; its last warp is the loader.
+namespace stretto::device {
+
+/// Shape of the kernel, fixed when the program is compiled.
+template <int Warps, int Slots, int SlotBytes>
+struct KernelConfig {
+    static constexpr int kWarps = Warps;         ///< consumer warps
+    static constexpr int kThreads = Warps * 32;  ///< consumer threads; the kernel has 32 more
+    static constexpr int kSlots = Slots;
+    static constexpr int kSlotBytes = SlotBytes;
+};
+
+/// The task kinds of a program, by kind number.
+template <class... Kinds>
+struct KindList {};
+
+template <class Config, class... Kinds>
+__device__ __forceinline__ Cursor dispatch(KindList<Kinds...>, const abi::Record& record,
+                                           const abi::Launch& launch, Cursor cursor) {
+    U32 number = 0;
+    const auto run_if = [&]<class Kind>() {
+        const bool mine = record.kind == number++;
+        if (mine) cursor = Kind::template run<Config>(record, launch, cursor);
+        return mine;
+    };
+    static_cast<void>((run_if.template operator()<Kinds>() || ...));
+    return cursor;
+}
+
+/// Fetches a worker's next record while the current task runs. One warp does it.
+class RecordFetch {
+public:
+    __device__ __forceinline__ RecordFetch(const abi::Launch& launch, const abi::Record* first)
+        : launch_(launch), first_(first) {}
+
+    __device__ __forceinline__ void start(U32 number) const {
+        const U32 lane = threadIdx.x % 32;
+        if (lane < sizeof(abi::Record) / 16) {
+            const char* from = reinterpret_cast<const char*>(first_ + number) + lane * 16;
+            const U32 to = shared_address(&control().records[number % 2]) + lane * 16;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+        }
+    }
+    /// Completes `start`; the consumers' next barrier shows the record to everybody.
+    __device__ __forceinline__ void finish(U32 number) const {
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncwarp();
+        const U32 lane = threadIdx.x % 32;
+        if (lane < abi::kMaxOperands) {
+            U64& operand = control().records[number % 2].operands[lane];
+            if (operand != abi::kNoOperand && (operand & abi::kDynamicTag) != 0) {
+                operand = launch_.dynamic[operand & ~abi::kDynamicTag];
+            }
+        }
+    }
+
+private:
+    const abi::Launch& launch_;
+    const abi::Record* first_;
+};
+
+template <class Kinds, class Config>
+__device__ __forceinline__ void consume(const abi::Launch& launch, const abi::WorkerRange& range) {
+    Control& shared = control();
+    const U32 warp = threadIdx.x / 32;
+    // One warp polls while another still releases the previous task's results.
+    constexpr U32 kPoller = 0;
+    constexpr U32 kHelper = Config::kWarps > 1 ? 1 : 0;
+    const RecordFetch fetch(launch, launch.records + range.first_record);
+    const U32 epoch = shared.epoch;
+    Cursor cursor;
+    for (U32 i = 0; i < range.record_count; ++i) {
+        const abi::Record& record = shared.records[i % 2];
+        const bool more = i + 1 < range.record_count;
+        if (warp == kHelper && more) fetch.start(i + 1);
+        if (record.wait_count > 0) {
+            if (warp == kPoller && !wait_for_events(record, launch, epoch)) shared.stop = 1;
+            consumer_barrier<Config>();
+            if (shared.stop != 0) return;
+        }
+        cursor = dispatch<Config>(Kinds{}, record, launch, cursor);
+        if (warp == kHelper && more) fetch.finish(i + 1);
+        consumer_barrier<Config>();
+        if (shared.stop != 0) return;
+        if (warp == kHelper) {
+            signal_events(record, launch);
+            __syncwarp();  // the record's place is filled again only after all lanes have read it
+        }
+    }
+}
+
+template <class Kinds, class Config>
+__device__ __forceinline__ void run(const abi::Launch& launch) {
+    Control& shared = control();
+    const abi::WorkerRange range = launch.workers[blockIdx.x];
+    if (threadIdx.x == Config::kThreads) {
+        init_ring<Config>();
+        shared.stop = 0;
+        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(launch.finished) / gridDim.x);
+    }
+    if (threadIdx.x < 32 && range.record_count > 0) {
+        const RecordFetch fetch(launch, launch.records + range.first_record);
+        fetch.start(0);
+        fetch.finish(0);
+    }
+    __syncthreads();
+    if (threadIdx.x >= Config::kThreads) {
+        load_stream<Config>(launch, range);
+    } else {
+        consume<Kinds, Config>(launch, range);
+        if (threadIdx.x == 0) atomicAdd(launch.finished, 1ull);
+    }
+}
+
+}  // namespace stretto::device

@@ -1,0 +1,159 @@
+#pragma once
+
+#include "stretto/sync/barrier.h"
+#include "stretto/sync/events.h"
+
+/// The ring of shared memory through which one worker's weights stream: the loader warp runs ahead, the consumer
+/// warps all read every slot, in order.
+namespace stretto::device {
+
+/// Start of a worker's shared memory: what the kernel itself needs.
+struct Control {
+    Mbarrier full[abi::kMaxSlots];
+    Mbarrier empty[abi::kMaxSlots];
+    abi::Record records[2];  ///< the running task's and the next one's
+    U32 epoch;               ///< launches before this one
+    U32 stop;                ///< nonzero: a wait was given up, leave after this task
+};
+static_assert(sizeof(Control) <= abi::kControlBytes);
+
+__device__ __forceinline__ unsigned char* shared_memory() {
+    extern __shared__ __align__(128) unsigned char stretto_shared[];
+    return stretto_shared;
+}
+__device__ __forceinline__ Control& control() { return *reinterpret_cast<Control*>(shared_memory()); }
+
+template <class Config>
+__device__ __forceinline__ unsigned char* slot_memory(U32 slot) {
+    return shared_memory() + abi::kControlBytes + slot * Config::kSlotBytes;
+}
+template <class Config>
+__device__ __forceinline__ unsigned char* scratch() {
+    return shared_memory() + abi::kControlBytes + Config::kSlots * Config::kSlotBytes;
+}
+
+/// Position in the ring: the next slot and the parity of its generation. Passed by value: it lives in registers.
+struct Cursor {
+    U32 slot = 0;
+    U32 parity = 0;
+
+    template <class Config>
+    [[nodiscard]] __device__ __forceinline__ Cursor next() const {
+        const bool wraps = slot + 1 == Config::kSlots;
+        return {wraps ? 0 : slot + 1, wraps ? parity ^ 1 : parity};
+    }
+};
+
+#if __CUDA_ARCH__ >= 900
+inline constexpr U32 kFillArrivals = 1;
+#else
+inline constexpr U32 kFillArrivals =
+    32;  ///< every lane of the loader arrives when its own copies have landed
+#endif
+
+/// Called by one thread before the first __syncthreads.
+template <class Config>
+__device__ __forceinline__ void init_ring() {
+    for (int slot = 0; slot < Config::kSlots; ++slot) {
+        control().full[slot].init(kFillArrivals);
+        control().empty[slot].init(Config::kWarps);
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+/// Waits until the slot holds its load. After a time-out it returns too: the task then runs on stale bytes, its
+/// result is dropped, and the worker leaves at the end of the task, where all warps meet.
+template <class Config>
+__device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, U32 task,
+                                                          const abi::Launch& launch) {
+    const Mbarrier& full = control().full[cursor.slot];
+    if (!full.passed(cursor.parity)) {
+        Patience patience(launch, launch.timeout_ns);
+        while (!full.passed(cursor.parity)) {
+            if (patience.over({task, abi::kRingEvent, cursor.parity, cursor.slot})) {
+                control().stop = 1;
+                break;
+            }
+        }
+    }
+    return slot_memory<Config>(cursor.slot);
+}
+
+/// This warp is done with the slot.
+__device__ __forceinline__ void release_slot(Cursor cursor) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) control().empty[cursor.slot].arrive();
+}
+
+/// Starts the copy of one load into a slot.
+template <class Config>
+__device__ __forceinline__ void fill_slot(U32 slot, U64 address, U32 bytes) {
+    const U32 lane = threadIdx.x % 32;
+    const U32 destination = shared_address(slot_memory<Config>(slot));
+    const U32 full = control().full[slot].address();
+#if __CUDA_ARCH__ >= 900
+    if (lane == 0) {
+        asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(full),
+                     "r"(bytes)
+                     : "memory");
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                destination),
+            "l"(address), "r"(bytes), "r"(full)
+            : "memory");
+    }
+#else
+    for (U32 at = lane * 16; at < bytes; at += 32 * 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination + at), "l"(address + at)
+                     : "memory");
+    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full) : "memory");
+#endif
+}
+
+/// The loader warp: issues the worker's loads as slots become free; never waits for activations. Descriptors are
+/// read 32 at a time, one a lane, so that their latency is off the stream's path.
+template <class Config>
+__device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi::WorkerRange& range) {
+    const U32 lane = threadIdx.x % 32;
+    const abi::Load* loads = launch.loads + range.first_load;
+    Cursor cursor;
+    U32 issued = 0;
+    bool over = false;
+    for (U32 base = 0; base < range.load_count && !over; base += 32) {
+        abi::Load mine{};
+        if (base + lane < range.load_count) {
+            mine = loads[base + lane];
+            if (mine.dynamic != abi::kNoDynamic) mine.address += launch.dynamic[mine.dynamic];
+        }
+        const U32 count = min(32u, range.load_count - base);
+        for (U32 i = 0; i < count && !over; ++i) {
+            const U64 address = __shfl_sync(~0u, mine.address, i);
+            const U32 bytes = __shfl_sync(~0u, mine.bytes, i);
+            const Mbarrier& empty = control().empty[cursor.slot];
+            // A consumer's time-out names the cause, so the loader is the more patient one. A new barrier counts the
+            // phase before its first as passed: the first round through the ring does not wait.
+            Patience patience(launch, 2 * launch.timeout_ns);
+            while (!empty.passed(cursor.parity ^ 1) && !over) {
+                over = patience.over({~0u, abi::kRingEvent, cursor.parity, cursor.slot});
+            }
+            over = __any_sync(~0u, over);
+            if (over) break;
+            fill_slot<Config>(cursor.slot, address, bytes);
+            cursor = cursor.next<Config>();
+            ++issued;
+        }
+    }
+    if (!over) return;
+    // Copies in flight must land before the CTA's shared memory is given to another.
+    for (U32 back = min(issued, static_cast<U32>(Config::kSlots)); back > 0; --back) {
+        const bool wraps = cursor.slot == 0;
+        cursor = {wraps ? Config::kSlots - 1 : cursor.slot - 1, wraps ? cursor.parity ^ 1 : cursor.parity};
+        while (!control().full[cursor.slot].passed(cursor.parity)) {
+        }
+    }
+}
+
+}  // namespace stretto::device

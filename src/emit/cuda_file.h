@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+/// `type name = value` or `type name`.
+struct CudaMember {
+    std::string type;
+    std::string name;
+    std::string value;
+};
+
+struct CudaFunction {
+    std::string result;
+    std::string name;
+    std::vector<CudaMember> parameters;
+    std::vector<std::string> body;  ///< statements
+};
+
+/// The expressions of one region, as the struct that a task kind's template takes.
+struct CudaFunctor {
+    std::string name;
+    std::vector<CudaMember> aliases;    ///< using name = type
+    std::vector<CudaMember> constants;  ///< static constexpr
+    std::vector<CudaMember> pointers;   ///< `type` is the element, `value` the operand slot
+    std::vector<CudaFunction> functions;
+};
+
+/// One entry of the kind list: a template of device/stretto/kinds and its functor.
+struct CudaKind {
+    std::string task_template;
+    CudaFunctor functor;
+};
+
+/// A program's translation unit.
+struct CudaFile {
+    std::vector<CudaKind> kinds;
+    std::int64_t warps = 0;  ///< that compute
+    std::int64_t slots = 0;  ///< of the ring
+    std::int64_t slot_bytes = 0;
+};
+
+[[nodiscard]] std::string print(const CudaFunctor& functor);
+[[nodiscard]] std::string print(const CudaFile& file);
+
+/// Name of the kernel in every emitted file.
+inline constexpr const char* kKernelName = "stretto_program";
+
+}  // namespace stretto

@@ -1,0 +1,116 @@
+#include "emit/statements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "emit/cuda_types.h"
+#include "emit/index_text.h"
+#include "emit/operation_text.h"
+
+namespace stretto {
+
+std::string Pointers::name(BufferId buffer) {
+    const auto found = std::find(slots_.begin(), slots_.end(), buffer);
+    ensure(found != slots_.end(), "a region reads a buffer that is not among its uses");
+    const auto slot = static_cast<std::size_t>(found - slots_.begin());
+    used_.insert(slot);
+    return fmt::format("p{}", slot);
+}
+
+bool Pointers::wide(BufferId buffer) const {
+    return volume(graph_[buffer].shape) > std::numeric_limits<std::int32_t>::max();
+}
+
+std::string Statements::declare(DType type, const std::string& value) {
+    std::string name = fmt::format("t{}", next_variable_++);
+    add(fmt::format("const {} {} = {};", value_name(type), name, value));
+    return name;
+}
+
+std::string Statements::load(const Access& access, const std::vector<std::string>& indirect) {
+    const BufferId buffer(access.source);
+    IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
+    for (std::size_t i = 0; i < indirect.size(); ++i) {
+        index.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
+                                    access.indirect[i].stride);
+    }
+    const std::string value = fmt::format("read({} + ({}))", pointers_.name(buffer), index.offset);
+    if (index.inside.empty()) return value;
+    return fmt::format("({}) ? {} : {}(0)", index.inside, value, value_name(access.type));
+}
+
+void Statements::write_at(const Access& access, const std::vector<std::string>& indirect,
+                          const std::string& element) {
+    const BufferId buffer(access.source);
+    IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
+    for (std::size_t i = 0; i < indirect.size(); ++i) {
+        index.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
+                                    access.indirect[i].stride);
+    }
+    const std::string statement =
+        fmt::format("write({} + ({}), {});", pointers_.name(buffer), index.offset, element);
+    add(index.inside.empty() ? statement : fmt::format("if ({}) {}", index.inside, statement));
+}
+
+std::string Statements::value_of(const Expr& expr, const ExprNode& node,
+                                 const std::vector<std::string>& variables) {
+    std::vector<Operand> operands;
+    for (std::int32_t arg : node.args) {
+        const auto i = static_cast<std::size_t>(arg);
+        operands.push_back({variables[i], expr.nodes[i].type});
+    }
+    switch (node.op) {
+        case Op::Const:
+            return is_float(node.type) ? literal(node.value, node.type) : literal(node.integer, node.type);
+        case Op::Index:
+            return scope_.coordinates.at(static_cast<std::size_t>(node.integer));
+        case Op::Load: {
+            std::vector<std::string> indirect;
+            for (const Operand& operand : operands) {
+                indirect.push_back(converted(operand.text, operand.type, DType::I64));
+            }
+            const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
+            return converted(load(access, indirect), access.type, node.type);
+        }
+        case Op::Acc:
+            ensure(!scope_.accumulators.empty(), "an accumulator is used where the region has none");
+            return converted(fmt::format(fmt::runtime(scope_.accumulators), node.integer),
+                             scope_.accumulator_type, node.type);
+        case Op::Stat:
+            return converted(fmt::format("stat[{}]", node.integer), scope_.accumulator_type, node.type);
+        default:
+            return operation_text(node, operands);
+    }
+}
+
+std::vector<std::string> Statements::evaluate(const Expr& expr) {
+    std::vector<std::string> variables;
+    for (const ExprNode& node : expr.nodes) {
+        variables.push_back(declare(node.type, value_of(expr, node, variables)));
+    }
+    return variables;
+}
+
+std::string Statements::read(const Access& access) { return declare(access.type, load(access, {})); }
+
+void Statements::write(const Access& access, const std::string& value, DType type) {
+    write_at(access, {}, converted(value, type, is_narrow_float(access.type) ? DType::F32 : access.type));
+}
+
+void Statements::store(const Store& store) {
+    const std::vector<std::string> variables = evaluate(store.expr);
+    std::vector<std::string> indirect;
+    for (std::int32_t node : store.indices) {
+        const auto i = static_cast<std::size_t>(node);
+        indirect.push_back(converted(variables[i], store.expr.nodes[i].type, DType::I64));
+    }
+    const DType type = store.target.type;
+    // `write` rounds to narrow floats itself.
+    write_at(store.target, indirect,
+             converted(variables.back(), store.expr.type(), is_narrow_float(type) ? DType::F32 : type));
+}
+
+}  // namespace stretto

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuse/region.h"
+
+namespace stretto {
+
+/// What a function of a functor may refer to.
+struct Scope {
+    std::vector<std::string> coordinates;  ///< by dimension: an I32 variable, or "0"
+    std::string accumulators;              ///< format of Acc: "acc[{}]" or "acc"; empty where there are none
+    DType accumulator_type = DType::F32;
+};
+
+/// The buffers of one region as pointers `p<slot>` of its functor.
+class Pointers {
+public:
+    Pointers(const RegionGraph& graph, std::vector<BufferId> slots)
+        : graph_(graph), slots_(std::move(slots)) {}
+
+    /// Name of the pointer to `buffer`; remembers that it is used.
+    [[nodiscard]] std::string name(BufferId buffer);
+    /// Does an element offset into the buffer need 64 bits?
+    [[nodiscard]] bool wide(BufferId buffer) const;
+
+    [[nodiscard]] const std::vector<BufferId>& slots() const { return slots_; }
+    [[nodiscard]] const std::set<std::size_t>& used() const { return used_; }
+    [[nodiscard]] const Buffer& buffer(std::size_t slot) const { return graph_[slots_.at(slot)]; }
+
+private:
+    const RegionGraph& graph_;
+    std::vector<BufferId> slots_;
+    std::set<std::size_t> used_;
+};
+
+/// Writes expressions as the statements of one function: one constant for each node.
+class Statements {
+public:
+    Statements(Pointers& pointers, Scope scope) : pointers_(pointers), scope_(std::move(scope)) {}
+
+    /// Evaluates `expr`; returns the variables of its nodes (variables[i] for node i).
+    std::vector<std::string> evaluate(const Expr& expr);
+    /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
+    std::string read(const Access& access);
+    void store(const Store& store);
+    /// Stores `value`, of type `type`, through `access`, without indirect coordinates.
+    void write(const Access& access, const std::string& value, DType type);
+    void add(std::string statement) { lines_.push_back(std::move(statement)); }
+
+    [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
+
+private:
+    std::string declare(DType type, const std::string& value);
+    [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);
+    void write_at(const Access& access, const std::vector<std::string>& indirect, const std::string& element);
+    [[nodiscard]] std::string value_of(const Expr& expr, const ExprNode& node,
+                                       const std::vector<std::string>& variables);
+
+    Pointers& pointers_;
+    Scope scope_;
+    std::vector<std::string> lines_;
+    int next_variable_ = 0;
+};
+
+}  // namespace stretto
