@@ -72,6 +72,8 @@ ArchiveReader::ArchiveReader(std::string path, std::string_view made_by)
 }
 
 ArchiveReader::~ArchiveReader() = default;
+ArchiveReader::ArchiveReader(ArchiveReader&&) noexcept = default;
+ArchiveReader& ArchiveReader::operator=(ArchiveReader&&) noexcept = default;
 
 std::vector<std::string> ArchiveReader::names() const {
     std::vector<std::string> names;

@@ -15,8 +15,8 @@ public:
     /// `made_by` ends the message for a file that is no zip archive, e.g. "torch.export.save writes such files".
     ArchiveReader(std::string path, std::string_view made_by);
     ~ArchiveReader();
-    ArchiveReader(const ArchiveReader&) = delete;
-    ArchiveReader& operator=(const ArchiveReader&) = delete;
+    ArchiveReader(ArchiveReader&&) noexcept;
+    ArchiveReader& operator=(ArchiveReader&&) noexcept;
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::vector<std::string> names() const;  ///< In the order of the file.
