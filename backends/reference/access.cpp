@@ -179,4 +179,11 @@ void CompiledAccess::write(const Block& block, std::span<const std::int64_t* con
                      });
 }
 
+void CompiledAccess::write_row(std::int64_t first, std::int64_t count, Buffers buffers, Workspace& workspace,
+                               const void* values, Domain domain) const {
+    const auto size = static_cast<std::int64_t>(size_of(type_));
+    if (workspace.guard) workspace.guard->write(buffer_, first, 1, count);
+    write_lanes(values, domain, buffers[buffer_.index()] + first * size, type_, 1, count);
+}
+
 }  // namespace stretto

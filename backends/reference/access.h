@@ -42,6 +42,10 @@ public:
     void write(const Block& block, std::span<const std::int64_t* const> indirect, Buffers buffers,
                Workspace& workspace, const void* lanes, Domain domain) const;
 
+    /// Writes `count` neighbouring elements from element `first` of the buffer on.
+    void write_row(std::int64_t first, std::int64_t count, Buffers buffers, Workspace& workspace,
+                   const void* values, Domain domain) const;
+
 private:
     struct Digit {
         std::int64_t inner = 1;  ///< product of the extents of the digits inside this one

@@ -43,6 +43,7 @@ public:
           warps_(consumer_warps),
           group_(region.group),
           splits_(region.splits),
+          split_stride_(region.space[0] * region.space[1] * region.space[2] * (width_ + 2)),
           scale_(static_cast<float>(region.scale)),
           query_(region.query),
           key_(region.key),
@@ -204,14 +205,9 @@ private:
                 out[twin_.width_ + 1] += state.weight * scale;
             }
             out[twin_.width_] = max;
-            for (std::int64_t d = 0; d < twin_.width_ + 2; d += kLanes) {
-                const std::array<std::int64_t, 5> at{split, b_, head_of(row), query_of(row), d};
-                Block block;
-                block.lanes = static_cast<std::int32_t>(std::min<std::int64_t>(kLanes, twin_.width_ + 2 - d));
-                block.at = at;
-                block.dim = 4;
-                twin_.partial_.write(block, {}, buffers_, workspace_, out.data() + d, Domain::F32);
-            }
+            const std::array<std::int64_t, 5> at{b_, head_of(row), query_of(row), 0, 0};
+            const std::int64_t first = split * twin_.split_stride_ + twin_.partial_.at(at);
+            twin_.partial_.write_row(first, twin_.width_ + 2, buffers_, workspace_, out.data(), Domain::F32);
         }
 
         const AttentionTwin& twin_;
@@ -231,6 +227,7 @@ private:
     std::int64_t warps_;
     std::int64_t group_;
     std::int64_t splits_;
+    std::int64_t split_stride_;  ///< elements of the partial results of one split
     float scale_;
     CompiledExpr query_;
     CompiledAccess key_;

@@ -72,7 +72,7 @@ private:
 
     template <class T>
     void store(Range part, const T* results, Buffers buffers, Workspace& workspace) const {
-        for (BlockWalk walk(kept_, part, kept_.size(), workspace); !walk.done();) {
+        for (BlockWalk walk(kept_, part, space_.size(), workspace); !walk.done();) {
             const void* accumulator = results + (walk.position() - part.begin);
             Block block = walk.next();
             block.accumulators = {&accumulator, 1};

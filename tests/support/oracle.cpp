@@ -32,77 +32,6 @@ double python_mod(double a, double b) {
     return a - b * std::floor(a / b);
 }
 
-double arithmetic(Op op, const std::vector<double>& x) {
-    switch (op) {
-        case Op::Neg:
-            return -x[0];
-        case Op::Abs:
-            return std::abs(x[0]);
-        case Op::Exp:
-            return std::exp(x[0]);
-        case Op::Log:
-            return std::log(x[0]);
-        case Op::Sqrt:
-            return std::sqrt(x[0]);
-        case Op::Rsqrt:
-            return 1 / std::sqrt(x[0]);
-        case Op::Recip:
-            return 1 / x[0];
-        case Op::Sin:
-            return std::sin(x[0]);
-        case Op::Cos:
-            return std::cos(x[0]);
-        case Op::Tanh:
-            return std::tanh(x[0]);
-        case Op::Erf:
-            return std::erf(x[0]);
-        case Op::Sigmoid:
-            return 1 / (1 + std::exp(-x[0]));
-        case Op::Floor:
-            return std::floor(x[0]);
-        case Op::Ceil:
-            return std::ceil(x[0]);
-        case Op::Not:
-            return x[0] == 0;
-        case Op::Add:
-            return x[0] + x[1];
-        case Op::Sub:
-            return x[0] - x[1];
-        case Op::Mul:
-            return x[0] * x[1];
-        case Op::Div:
-            return x[0] / x[1];
-        case Op::Pow:
-            return std::pow(x[0], x[1]);
-        case Op::Min:
-            return std::min(x[0], x[1]);
-        case Op::Max:
-            return std::max(x[0], x[1]);
-        case Op::FloorDiv:
-            return std::floor(x[0] / x[1]);
-        case Op::Mod:
-            return python_mod(x[0], x[1]);
-        case Op::Lt:
-            return x[0] < x[1];
-        case Op::Le:
-            return x[0] <= x[1];
-        case Op::Eq:
-            return x[0] == x[1];
-        case Op::Ne:
-            return x[0] != x[1];
-        case Op::And:
-            return x[0] != 0 && x[1] != 0;
-        case Op::Or:
-            return x[0] != 0 || x[1] != 0;
-        case Op::Select:
-            return x[0] != 0 ? x[1] : x[2];
-        case Op::Cast:
-            return x[0];
-        default:
-            throw InternalError("not an arithmetic operation");
-    }
-}
-
 class Oracle {
 public:
     Oracle(const Graph& graph, const std::map<std::string, Elements>& inputs)
@@ -245,7 +174,7 @@ private:
             } else if (node.op == Op::Load) {
                 x = element(expr.accesses.at(static_cast<std::size_t>(node.integer)), at, args);
             } else {
-                x = arithmetic(node.op, args);
+                x = apply_op(node.op, args);
             }
             done.push_back(rounded(x, node.type));
         }
@@ -279,6 +208,77 @@ void write_all(const Elements& elements, std::vector<std::byte>& out, Convert&& 
 }
 
 }  // namespace
+
+double apply_op(Op op, const std::vector<double>& x) {
+    switch (op) {
+        case Op::Neg:
+            return -x[0];
+        case Op::Abs:
+            return std::abs(x[0]);
+        case Op::Exp:
+            return std::exp(x[0]);
+        case Op::Log:
+            return std::log(x[0]);
+        case Op::Sqrt:
+            return std::sqrt(x[0]);
+        case Op::Rsqrt:
+            return 1 / std::sqrt(x[0]);
+        case Op::Recip:
+            return 1 / x[0];
+        case Op::Sin:
+            return std::sin(x[0]);
+        case Op::Cos:
+            return std::cos(x[0]);
+        case Op::Tanh:
+            return std::tanh(x[0]);
+        case Op::Erf:
+            return std::erf(x[0]);
+        case Op::Sigmoid:
+            return 1 / (1 + std::exp(-x[0]));
+        case Op::Floor:
+            return std::floor(x[0]);
+        case Op::Ceil:
+            return std::ceil(x[0]);
+        case Op::Not:
+            return x[0] == 0;
+        case Op::Add:
+            return x[0] + x[1];
+        case Op::Sub:
+            return x[0] - x[1];
+        case Op::Mul:
+            return x[0] * x[1];
+        case Op::Div:
+            return x[0] / x[1];
+        case Op::Pow:
+            return std::pow(x[0], x[1]);
+        case Op::Min:
+            return std::min(x[0], x[1]);
+        case Op::Max:
+            return std::max(x[0], x[1]);
+        case Op::FloorDiv:
+            return std::floor(x[0] / x[1]);
+        case Op::Mod:
+            return python_mod(x[0], x[1]);
+        case Op::Lt:
+            return x[0] < x[1];
+        case Op::Le:
+            return x[0] <= x[1];
+        case Op::Eq:
+            return x[0] == x[1];
+        case Op::Ne:
+            return x[0] != x[1];
+        case Op::And:
+            return x[0] != 0 && x[1] != 0;
+        case Op::Or:
+            return x[0] != 0 || x[1] != 0;
+        case Op::Select:
+            return x[0] != 0 ? x[1] : x[2];
+        case Op::Cast:
+            return x[0];
+        default:
+            throw InternalError("not an arithmetic operation");
+    }
+}
 
 std::vector<Elements> evaluate(const Graph& graph, const std::map<std::string, Elements>& inputs) {
     return Oracle(graph, inputs).run();

@@ -17,6 +17,9 @@ using Elements = std::vector<double>;
 [[nodiscard]] std::vector<Elements> evaluate(const Graph& graph,
                                              const std::map<std::string, Elements>& inputs);
 
+/// An operation that takes its arguments by value (all but leaves), in double.
+[[nodiscard]] double apply_op(Op op, const std::vector<double>& x);
+
 /// Conversions between elements and the bytes of a dense tensor.
 [[nodiscard]] Elements from_bytes(const std::byte* bytes, std::int64_t count, DType type);
 [[nodiscard]] std::vector<std::byte> to_bytes(const Elements& elements, DType type);

@@ -1,0 +1,182 @@
+#include "backends/cpu/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/counter.h"
+#include "backends/reference/bind.h"
+#include "backends/reference/play.h"
+#include "backends/reference/twin.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+/// Looks at an event before a thread goes to sleep: about 20 us, less than a sleep and a wake-up cost.
+constexpr std::int32_t kSpins = 20'000;
+
+/// Random pauses that make rare interleavings likely.
+class Delays {
+public:
+    Delays(const CpuOptions& options, std::size_t worker)
+        : random_(options.delay_seed * 1'000'003 + worker), max_(options.max_delay.count()) {}
+
+    void pause() {
+        if (max_ == 0 || random_() % 2 == 0) return;
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % static_cast<std::uint64_t>(max_)));
+    }
+
+private:
+    std::mt19937_64 random_;
+    std::int64_t max_;
+};
+
+class CpuExecutor final : public Executor {
+public:
+    CpuExecutor(Plan plan, const CpuOptions& options)
+        : plan_(std::move(plan)),
+          options_(options),
+          twins_(plan_.graph.regions, options.consumer_warps),
+          arena_(plan_),
+          counters_(plan_.events.size()),
+          workspaces_(plan_.workers.size()) {
+        const bool crowded = plan_.workers.size() > std::thread::hardware_concurrency();
+        spins_ = crowded ? 0 : kSpins;
+        for (std::size_t worker = 0; worker < plan_.workers.size(); ++worker)
+            delays_.emplace_back(options, worker);
+        for (std::size_t worker = 1; worker < plan_.workers.size(); ++worker) {
+            threads_.emplace_back([this, worker] { serve(worker); });
+        }
+    }
+
+    CpuExecutor(const CpuExecutor&) = delete;
+    CpuExecutor& operator=(const CpuExecutor&) = delete;
+
+    ~CpuExecutor() override {
+        {
+            const std::lock_guard lock(mutex_);
+            closing_ = true;
+        }
+        started_.notify_all();
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+    void run(const Bindings& bindings, void* /*stream*/) override {
+        bases_ = base_addresses(plan_, bindings, arena_.data());
+        {
+            const std::lock_guard lock(mutex_);
+            ++launch_;
+            running_ = threads_.size();
+        }
+        started_.notify_all();
+        if (!plan_.workers.empty()) work(0);
+        std::unique_lock lock(mutex_);
+        finished_.wait(lock, [this] { return running_ == 0; });
+        ++epoch_;
+        if (!failure_) return;
+        for (Counter& counter : counters_) counter.reset();
+        epoch_ = 0;
+        abort_ = false;
+        std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+
+    void synchronize() override {}
+
+private:
+    /// What a worker's thread does: one queue for every launch.
+    void serve(std::size_t worker) {
+        std::uint64_t seen = 0;
+        while (true) {
+            {
+                std::unique_lock lock(mutex_);
+                started_.wait(lock, [&] { return closing_ || launch_ != seen; });
+                if (closing_) return;
+                seen = launch_;
+            }
+            work(worker);
+            const std::lock_guard lock(mutex_);
+            if (--running_ == 0) finished_.notify_one();
+        }
+    }
+
+    void work(std::size_t worker) {
+        try {
+            for (const Step& step : plan_.workers[worker].queue) {
+                for (const Wait& wait : step.waits) {
+                    if (!await(worker, step, wait)) return;
+                }
+                delays_[worker].pause();
+                twins_.run(plan_.graph[step.task], bases_, workspaces_[worker]);
+                delays_[worker].pause();
+                for (EventId event : step.signals) counters_[event.index()].signal();
+            }
+        } catch (...) {
+            fail(std::current_exception());
+        }
+    }
+
+    /// False where the launch is over because some worker failed.
+    bool await(std::size_t worker, const Step& step, const Wait& wait) {
+        const Event& event = plan_.events[wait.event.index()];
+        const std::uint32_t base = epoch_ * event.signals;
+        Counter& counter = counters_[wait.event.index()];
+        switch (counter.wait(base + wait.target, spins_, options_.time_out, abort_)) {
+            case Counter::Outcome::Reached:
+                return true;
+            case Counter::Outcome::Aborted:
+                return false;
+            case Counter::Outcome::TimedOut:
+                break;
+        }
+        throw RunError(
+            fmt::format("worker {} waited {} ms with task {} for event {} {}: {} of {} signals came", worker,
+                        options_.time_out.count(), task_name(plan_, step.task), wait.event.value, event.name,
+                        counter.value() - base, wait.target));
+    }
+
+    /// Ends the launch on all workers. The first failure is the one that `run` throws.
+    void fail(std::exception_ptr failure) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!failure_) failure_ = std::move(failure);
+        }
+        abort_ = true;
+        for (Counter& counter : counters_) counter.wake();
+    }
+
+    Plan plan_;
+    CpuOptions options_;
+    Twins twins_;
+    Arena arena_;
+    std::vector<Counter> counters_;
+    std::vector<Workspace> workspaces_;
+    std::vector<Delays> delays_;
+    std::vector<std::byte*> bases_;
+    std::uint32_t epoch_ = 0;  ///< launches since the counters were zero
+    std::int32_t spins_ = 0;
+    std::atomic<bool> abort_{false};
+
+    std::mutex mutex_;  ///< guards the members below
+    std::condition_variable started_;
+    std::condition_variable finished_;
+    std::uint64_t launch_ = 0;
+    std::size_t running_ = 0;
+    bool closing_ = false;
+    std::exception_ptr failure_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_cpu_executor(Plan plan, const CpuOptions& options) {
+    return std::make_unique<CpuExecutor>(std::move(plan), options);
+}
+
+}  // namespace stretto
