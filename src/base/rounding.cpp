@@ -12,7 +12,7 @@ double rounded(double x, DType type) {
             return static_cast<double>(static_cast<std::uint8_t>(static_cast<std::int64_t>(x)));
         case DType::I32:
         case DType::I64:
-            return std::trunc(x);
+            return std::trunc(x) + 0.0;  // integers have no negative zero
         case DType::F16:
             return f16_to_f32(f32_to_f16(static_cast<float>(x)));
         case DType::BF16:

@@ -28,8 +28,10 @@ void for_each(const Shape& shape, Body&& body) {
     }
 }
 
+/// Remainder with the sign of the divisor, exact.
 double python_mod(double a, double b) {
-    return a - b * std::floor(a / b);
+    const double rest = std::fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 class Oracle {
@@ -252,9 +254,9 @@ double apply_op(Op op, const std::vector<double>& x) {
         case Op::Pow:
             return std::pow(x[0], x[1]);
         case Op::Min:
-            return std::min(x[0], x[1]);
+            return x[0] < x[1] || std::isnan(x[0]) ? x[0] : x[1];
         case Op::Max:
-            return std::max(x[0], x[1]);
+            return x[0] > x[1] || std::isnan(x[0]) ? x[0] : x[1];
         case Op::FloorDiv:
             return std::floor(x[0] / x[1]);
         case Op::Mod:

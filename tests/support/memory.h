@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fuse/region.h"
+#include "support/oracle.h"
+
+namespace stretto {
+
+/// Memory for every buffer of a program, filled for a test.
+class BufferMemory {
+public:
+    /// Random elements (by seed) in what is read from outside, a NaN pattern in outputs and the arena.
+    BufferMemory(const RegionGraph& graph, std::uint64_t seed);
+
+    /// Sets the elements of one buffer.
+    void set(BufferId buffer, const Elements& elements);
+
+    [[nodiscard]] Elements elements(BufferId buffer) const;
+    [[nodiscard]] const std::vector<std::byte>& bytes(BufferId buffer) const {
+        return bytes_[buffer.index()];
+    }
+    [[nodiscard]] std::vector<void*> bindings();        ///< of State, Parameter, Input and Output buffers
+    [[nodiscard]] std::vector<std::byte*> addresses();  ///< of all buffers
+    [[nodiscard]] std::vector<Elements> all_elements() const;
+
+private:
+    const RegionGraph* graph_;
+    std::vector<std::vector<std::byte>> bytes_;
+};
+
+/// Random elements: floats in [-1, 1], integers in [-3, 6], Bools.
+[[nodiscard]] Elements random_elements(std::int64_t count, DType type, std::uint64_t seed);
+
+}  // namespace stretto
