@@ -196,6 +196,14 @@ std::vector<Range> without(const std::vector<Range>& bytes, const std::vector<Ra
     return left;
 }
 
+/// Which of two touches of one buffer the program puts first: that of the earlier region; in one region the read, as a
+/// region sees the writes of earlier ones only.
+const Touch& must_be_first(const Touch& a, const Touch& b) {
+    if (a.region != b.region) return a.region < b.region ? a : b;
+    return b.write ? a : b;
+}
+const Touch& must_be_last(const Touch& a, const Touch& b) { return &must_be_first(a, b) == &a ? b : a; }
+
 /// Judges the order of every pair of tasks that touch common bytes.
 void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensBefore& before,
                  Faults& faults) {
@@ -203,7 +211,8 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
         for (std::size_t j = i + 1; j < all.size(); ++j) {
             const Touch& a = all[i];
             const Touch& b = all[j];
-            if (a.task == b.task || a.memory != b.memory || (!a.write && !b.write)) continue;
+            if (a.memory != b.memory || (!a.write && !b.write)) continue;
+            if (a.task == b.task && a.buffer == b.buffer) continue;
             const std::vector<Range> bytes = common(a.bytes, b.bytes);
             if (bytes.empty()) continue;
             const auto report = [&](const char* what) {
@@ -218,9 +227,7 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
             }
             if (!before(a.task, b.task) && !before(b.task, a.task)) {
                 report("race");
-            } else if (a.buffer == b.buffer && a.region < b.region && before(b.task, a.task)) {
-                report("order of the program is reversed");
-            } else if (a.buffer == b.buffer && b.region < a.region && before(a.task, b.task)) {
+            } else if (a.buffer == b.buffer && before(must_be_last(a, b).task, must_be_first(a, b).task)) {
                 report("order of the program is reversed");
             }
         }
@@ -241,15 +248,16 @@ void check_reads(const Plan& plan, const std::vector<Touch>& all, const HappensB
                 if (!write.may) missing = without(missing, write.bytes);
                 continue;
             }
-            const std::vector<Range> clobbered = common(write.bytes, read.bytes);
+            std::vector<Range> clobbered = common(write.bytes, read.bytes);
             for (const Touch& own : all) {
-                if (!own.write || own.buffer != read.buffer || !before(own.task, write.task)) continue;
-                if (common(clobbered, own.bytes).empty()) continue;
-                faults.push_back(fmt::format(
-                    "task {} overwrites what task {} reads of '{}'", task_name(plan, TaskId(write.task)),
-                    task_name(plan, TaskId(read.task)), plan.graph.regions.buffers[read.buffer].name));
-                break;
+                if (!own.write || own.may || own.buffer != read.buffer) continue;
+                const bool renews = before(write.task, own.task) && before(own.task, read.task);
+                if (renews) clobbered = without(clobbered, own.bytes);
             }
+            if (clobbered.empty()) continue;
+            faults.push_back(fmt::format(
+                "task {} overwrites what task {} reads of '{}'", task_name(plan, TaskId(write.task)),
+                task_name(plan, TaskId(read.task)), plan.graph.regions.buffers[read.buffer].name));
         }
         if (!missing.empty()) {
             faults.push_back(fmt::format("task {} reads bytes [{}, {}) of '{}' that no task before it wrote",
