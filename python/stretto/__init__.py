@@ -1,0 +1,31 @@
+"""Stretto turns an unmodified PyTorch model into one persistent CUDA kernel.
+
+Importing this package registers the torch.compile backend "stretto".
+"""
+
+from torch._dynamo import register_backend as _register_backend
+
+from .capture import export
+from .compiler import compile, load
+from .decoder import DecoderShape, export_decoder, generate
+from .dynamo import dynamo_backend
+from .errors import Error, InputTypeError, InternalError, RunError, UserError
+from .step import Step
+
+_register_backend(dynamo_backend, name="stretto")
+
+__all__ = [
+    "DecoderShape",
+    "Error",
+    "InputTypeError",
+    "InternalError",
+    "RunError",
+    "Step",
+    "UserError",
+    "compile",
+    "dynamo_backend",
+    "export",
+    "export_decoder",
+    "generate",
+    "load",
+]

@@ -1,0 +1,122 @@
+"""compile, save and load: from a model to a Step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from . import _core
+from .capture import Fixed, capture, export, functional
+from .decoder import decoder_shape, export_decoder, mark_decoder
+from .errors import UserError
+from .signature import Signature, signature_of
+from .step import Step, host_reference, torch_type
+
+
+def compile(
+    model: torch.nn.Module | Callable[..., Any] | ExportedProgram,
+    example_inputs: Any = None,
+    *,
+    batch_size: int | None = None,
+    max_cache_len: int | None = None,
+    backend: str | None = None,
+    machine: str | None = None,
+    numerics: str = "fused",
+) -> Step:
+    """Compiles a model, a function of tensors, or an exported program into a Step.
+
+    `example_inputs` (see `stretto.export`) fix shapes, dtypes and Python values. For a Hugging Face causal
+    language model leave them out and pass `batch_size` and `max_cache_len`: the step is then one decode
+    step with its cache as state (see `stretto.export_decoder`).
+
+    `backend` is "cuda", "cpu" or "reference"; by default it follows the device of the model and its inputs.
+    `machine` is a built-in machine ("h200", "cpu") or the path of a machine file; by default it follows the
+    backend. `numerics` is "fused" (F32 inside a region, one rounding at its stores) or "exact" (every
+    rounding of the model).
+
+    Raises UserError where the model cannot be captured or holds an operation that Stretto does not have.
+    """
+    program = _exported(model, example_inputs, batch_size, max_cache_len)
+    decoder = decoder_shape(program)
+    captured = capture(program)
+    device = _device_of(program)
+    backend = backend or ("cuda" if device.type == "cuda" else "cpu")
+    if (backend == "cuda") != (device.type == "cuda"):
+        raise UserError(
+            f"backend {backend!r} cannot run tensors on {device}\n"
+            f"  move the model and its inputs: model.to({'cuda' if backend == 'cuda' else 'cpu'!r})"
+        )
+    machine = machine or ("h200" if backend == "cuda" else "cpu")
+    # Values of constants become part of the program, so the host must be able to read them.
+    readable = captured.tensors | {name: captured.tensors[name].cpu() for name in captured.constants}
+    references = {name: host_reference(name, tensor) for name, tensor in readable.items()}
+    compiled = _core.compile(captured.program_json, references, machine, numerics)
+    signature = Signature(
+        inputs=_named(captured.inputs, compiled.inputs),
+        outputs=_named(captured.outputs, compiled.outputs),
+        in_spec=captured.in_spec,
+        out_spec=captured.out_spec,
+        decoder=decoder,
+    )
+    return Step(compiled, signature, captured.tensors, device, backend)
+
+
+def load(path: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Step:
+    """Reads a program that `Step.save` or the command line wrote, with its parameters and state.
+
+    It runs on `device`: by default the GPU for a program that was planned for one, where there is one, and
+    otherwise the cpu. Raises UserError where the file is damaged or its plan does not verify.
+    """
+    program = _core.load(os.fspath(path))
+    if device is None:
+        device = "cuda" if program.arch != "cpu" and torch.cuda.is_available() else "cpu"
+    device = torch.empty(0, device=device).device
+    tensors = {}
+    for buffer in program.buffers:
+        if buffer.role in ("parameter", "state") and program.has_tensor(buffer.name):
+            host = torch.empty(buffer.shape, dtype=torch_type(buffer.dtype))
+            program.take_tensor(buffer.name, host.data_ptr())
+            tensors[buffer.name] = host.to(device)
+    backend = "cuda" if device.type == "cuda" else "cpu"
+    return Step(program, signature_of(program), tensors, device, backend)
+
+
+def _exported(
+    model: Any, example_inputs: Any, batch_size: int | None, max_cache_len: int | None
+) -> ExportedProgram:
+    decodes = batch_size is not None or max_cache_len is not None
+    if decodes and example_inputs is not None:
+        raise UserError("pass example_inputs, or batch_size and max_cache_len for a decode step, not both")
+    if isinstance(model, ExportedProgram):
+        if decodes or example_inputs is not None:
+            raise UserError("an exported program has its inputs already: pass it alone")
+        decoder = decoder_shape(model)
+        program = functional(model)
+        if decoder is not None:
+            mark_decoder(program, decoder)
+        return program
+    if decodes:
+        return export_decoder(model, batch_size=batch_size or 1, max_cache_len=max_cache_len or 256)
+    return export(model, () if example_inputs is None else example_inputs)
+
+
+def _named(slots: tuple[str | Fixed, ...], names: list[str]) -> tuple[str | Fixed, ...]:
+    """`slots` with the importer's names, which differ where an input is called like a parameter."""
+    return tuple(slot if isinstance(slot, Fixed) else name for slot, name in zip(slots, names, strict=True))
+
+
+def _device_of(program: ExportedProgram) -> torch.device:
+    """The one device of a program's tensors. Raises UserError if there are several."""
+    devices = {
+        node.meta["val"].device
+        for node in program.graph.nodes
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    if len(devices) > 1:
+        names = ", ".join(sorted(map(str, devices)))
+        raise UserError(f"the model and its inputs are on several devices: {names}\n  move them to one")
+    return devices.pop() if devices else torch.device("cpu")

@@ -1,0 +1,252 @@
+"""A compiled step: what it is made of, and calling it with tensors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import _core
+from .decoder import DecoderShape
+from .errors import InputTypeError, UserError
+from .signature import Signature
+
+_TORCH_TYPES = {
+    "bool": torch.bool,
+    "u8": torch.uint8,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
+_TYPE_NAMES = {dtype: name for name, dtype in _TORCH_TYPES.items()}
+
+
+def type_name(dtype: torch.dtype, what: str) -> str:
+    """Stretto's name of a dtype. Raises InputTypeError naming `what` where Stretto has no such type."""
+    try:
+        return _TYPE_NAMES[dtype]
+    except KeyError:
+        known = ", ".join(str(known).removeprefix("torch.") for known in _TYPE_NAMES)
+        raise InputTypeError(
+            f"{what} is {dtype}, which stretto does not have\n  known types: {known}"
+        ) from None
+
+
+def torch_type(name: str) -> torch.dtype:
+    """The dtype of Stretto's name."""
+    return _TORCH_TYPES[name]
+
+
+def host_reference(name: str, tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
+    """What C++ takes of a tensor: type, shape, address. The address is 0 where the host cannot read it."""
+    address = tensor.data_ptr() if tensor.device.type == "cpu" else 0
+    return type_name(tensor.dtype, f"tensor {name!r}"), tuple(tensor.shape), address
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A buffer of the plan that is bound from outside."""
+
+    index: int
+    name: str
+    role: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def is_kept(self, tensors: dict[str, torch.Tensor]) -> bool:
+        """Does the step hold its tensor? Otherwise each call gives it, or gets it."""
+        return self.role == "parameter" or (self.role == "state" and self.name in tensors)
+
+
+class Step:
+    """A program that runs as one launch. Call it like the model or function that it was compiled from.
+
+    Inputs must have the dtypes, shapes and device of the example inputs. Every call returns fresh output
+    tensors. State (a key/value cache, for example) is updated in place in the model's own buffers. Calls
+    are safe from several threads and take turns.
+    """
+
+    def __init__(
+        self,
+        program: _core.Program,
+        signature: Signature,
+        tensors: dict[str, torch.Tensor],
+        device: torch.device,
+        backend: str,
+    ):
+        self._program = program
+        self._signature = signature
+        self._tensors = tensors
+        self._device = device
+        self._backend = backend
+        self._executor: _core.Executor | None = None
+        self._state_addresses: tuple[int, ...] = ()
+        self._last_stream: int | None = None
+        self._lock = threading.Lock()
+        slots = _outer_slots(program)
+        positions = {slot: at for at, slot in enumerate(signature.inputs) if isinstance(slot, str)}
+        self._outputs = [slot for slot in slots if slot.role == "output"]
+        self._kept = [slot for slot in slots if slot.is_kept(tensors)]
+        self._given = [
+            (slot, positions[slot.name])
+            for slot in slots
+            if slot.role != "output" and not slot.is_kept(tensors)
+        ]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one launch. On CUDA it is queued on the current stream and the call returns at once."""
+        given = self._signature.flatten(args, kwargs)
+        with self._lock:
+            results = self._launch(given)
+        return self._signature.unflatten(results)
+
+    @property
+    def plan(self) -> str:
+        """The plan in its text form."""
+        return self._program.plan_text
+
+    @property
+    def source(self) -> str:
+        """The CUDA source of the kernel."""
+        return self._program.source
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Milliseconds that each stage of the compiler took."""
+        return dict(self._program.times)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Counts of the plan: regions, tasks, hand-offs, arena and weight bytes, and others."""
+        return self._program.statistics
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The tensors that the step updates, by name."""
+        return {slot.name: self._tensors[slot.name] for slot in self._kept if slot.role == "state"}
+
+    @property
+    def decoder(self) -> DecoderShape | None:
+        """What a decode step was captured for; None for other programs."""
+        return self._signature.decoder
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs and outputs live."""
+        return self._device
+
+    @property
+    def backend(self) -> str:
+        """ "cuda", "cpu" or "reference"."""
+        return self._backend
+
+    def explain(self) -> str:
+        """What the plan costs and why, as text."""
+        return self._program.explain()
+
+    def verify(self) -> list[str]:
+        """Faults of the plan; an empty list means that it is proven safe."""
+        return self._program.verify()
+
+    def kernel(self, arch: str | None = None, *, use_cache: bool = True) -> _core.Kernel:
+        """Compiles the CUDA kernel (no GPU is needed) for `arch`, by default the plan's own architecture.
+
+        Raises InternalError where the kernel spills registers.
+        """
+        return _core.compile_kernel(self._program, arch or "", use_cache)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program, its parameters and the present values of its state, for `stretto.load`."""
+        self.synchronize()
+        tensors = {name: tensor.cpu() for name, tensor in self._tensors.items()}
+        references = {name: host_reference(name, tensor) for name, tensor in tensors.items()}
+        self._program.save(os.fspath(path), references, self._signature.to_json())
+
+    def synchronize(self) -> None:
+        """Waits for queued launches and raises RunError if one of them failed."""
+        if self._executor is not None:
+            self._executor.synchronize()
+
+    def rebind(self, name: str, tensor: torch.Tensor) -> None:
+        """Uses `tensor` for the parameter or state `name` from the next call on."""
+        with self._lock:
+            self.synchronize()
+            self._tensors[name] = tensor
+            self._executor = None
+
+    def _launch(self, given: list[Any]) -> dict[str, torch.Tensor]:
+        inputs = [self._input(slot, given[position]) for slot, position in self._given]
+        outputs = [torch.empty(slot.shape, dtype=slot.dtype, device=self._device) for slot in self._outputs]
+        states = tuple(
+            tensor.data_ptr()
+            for (slot, _), tensor in zip(self._given, inputs, strict=True)
+            if slot.role == "state"
+        )
+        if self._executor is None or states != self._state_addresses:
+            self._bind(states)
+        self._executor.run([tensor.data_ptr() for tensor in inputs + outputs], self._stream())
+        return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
+
+    def _bind(self, states: tuple[int, ...]) -> None:
+        """Makes the executor, which keeps the addresses of parameters and state."""
+        self.synchronize()
+        kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
+        varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
+        self._executor = _core.make_executor(self._program, self._backend, kept, varying)
+        self._state_addresses = states
+
+    def _input(self, slot: _Slot, tensor: Any) -> torch.Tensor:
+        self._check_input(slot, tensor)
+        if tensor.is_contiguous():
+            return tensor
+        if slot.role == "state":
+            raise UserError(
+                f"input {slot.name!r} is changed by the program but is not contiguous "
+                f"(strides {tuple(tensor.stride())})\n  pass {slot.name}.contiguous()"
+            )
+        return tensor.contiguous()
+
+    def _check_input(self, slot: _Slot, tensor: Any) -> None:
+        if not isinstance(tensor, torch.Tensor):
+            raise InputTypeError(f"input {slot.name!r} is a {type(tensor).__name__}, it must be a tensor")
+        if tensor.dtype != slot.dtype:
+            raise InputTypeError(
+                f"input {slot.name!r} is {tensor.dtype}, the step was compiled for {slot.dtype}\n"
+                f"  pass {slot.name}.to({slot.dtype}), or compile again"
+            )
+        if tensor.shape != slot.shape:
+            raise UserError(
+                f"input {slot.name!r} has shape {tuple(tensor.shape)}, "
+                f"the step was compiled for {slot.shape}\n"
+                "  compile again with example inputs of this shape"
+            )
+        if tensor.device != self._device:
+            raise InputTypeError(
+                f"input {slot.name!r} is on {tensor.device}, the step runs on {self._device}\n"
+                f"  pass {slot.name}.to({str(self._device)!r})"
+            )
+
+    def _stream(self) -> int:
+        if self._device.type != "cuda":
+            return 0
+        current = torch.cuda.current_stream(self._device)
+        # The arena is shared by all launches: one on another stream must come after those before it.
+        changed = self._last_stream is not None and self._last_stream != current.cuda_stream
+        if changed and not torch.cuda.is_current_stream_capturing():
+            current.wait_stream(torch.cuda.ExternalStream(self._last_stream, device=self._device))
+        self._last_stream = current.cuda_stream
+        return current.cuda_stream
+
+
+def _outer_slots(program: _core.Program) -> list[_Slot]:
+    return [
+        _Slot(index, buffer.name, buffer.role, torch_type(buffer.dtype), tuple(buffer.shape))
+        for index, buffer in enumerate(program.buffers)
+        if buffer.role not in ("arena", "constant")
+    ]

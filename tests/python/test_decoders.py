@@ -1,0 +1,97 @@
+import pytest
+import stretto
+import torch
+from models import FAMILIES, random_tokens, small_model
+from stretto.checks import decode_accuracy
+
+LENGTH = 24
+
+
+def checked(model, tokens, **options):
+    step = stretto.compile(model, batch_size=tokens.shape[0], max_cache_len=32, **options)
+    accuracy = decode_accuracy(model, step, tokens)
+    assert accuracy.positions == tokens.numel()
+    assert accuracy.eager_error > 0
+    return accuracy
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_as_exact_as_eager(family, batch):
+    accuracy = checked(small_model(family), random_tokens(batch, LENGTH))
+    assert not accuracy.faults()
+    assert accuracy.clear_tokens > 0
+
+
+@pytest.mark.parametrize("head_dim", [16, 32, 64])
+@pytest.mark.parametrize(("heads", "key_heads"), [(4, 4), (4, 1), (6, 2)])
+def test_grouped_heads_of_any_size(heads, key_heads, head_dim):
+    model = small_model("llama", heads=heads, key_heads=key_heads, head_dim=head_dim, seed=3)
+    assert not checked(model, random_tokens(2, LENGTH, seed=4)).faults()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plan_for_the_gpu_gives_the_same_numbers_on_threads(family):
+    assert not checked(small_model(family), random_tokens(1, 12), machine="h200", backend="cpu").faults()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_reference_backend_agrees_with_the_threads_bit_for_bit(family):
+    model, tokens = small_model(family), random_tokens(1, 4)
+    logits = []
+    for backend in ("cpu", "reference"):
+        step = stretto.compile(model, batch_size=1, max_cache_len=32, machine="h200", backend=backend)
+        logits.append(stretto.checks.decode_logits(step, tokens))
+    assert torch.equal(*logits)
+
+
+def test_float32_models_are_exact_to_float32():
+    model = small_model("llama", dtype=torch.float32)
+    tokens = random_tokens(2, LENGTH)
+    step = stretto.compile(model, batch_size=2, max_cache_len=32)
+    reference = stretto.checks.float64_logits(model, tokens)
+    torch.testing.assert_close(
+        stretto.checks.decode_logits(step, tokens).double(), reference, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_exact_numerics_stay_within_eagers_error():
+    assert not checked(small_model("llama"), random_tokens(1, LENGTH), numerics="exact").faults()
+
+
+def test_the_last_cache_row_can_be_used():
+    model, tokens = small_model("llama"), random_tokens(1, 32)
+    assert not checked(model, tokens).faults()
+
+
+def test_generate_yields_what_eager_would_choose():
+    model = small_model("llama", seed=5)
+    prompt = random_tokens(2, 5)
+    step = stretto.compile(model, batch_size=2, max_cache_len=32)
+    tokens = torch.stack(list(stretto.generate(step, prompt, 10)), dim=1)
+    assert tokens.shape == (2, 10)
+    sequence = torch.cat([prompt, tokens], dim=1)
+    assert not decode_accuracy(model, step, sequence).faults()
+
+
+def test_a_second_generation_does_not_see_the_first():
+    model, prompt = small_model("qwen3"), random_tokens(1, 6)
+    step = stretto.compile(model, batch_size=1, max_cache_len=32)
+    first, second = (torch.cat(list(stretto.generate(step, prompt, 8))) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_generation_stops_when_every_row_has_ended():
+    model, prompt = small_model("llama"), random_tokens(1, 3)
+    step = stretto.compile(model, batch_size=1, max_cache_len=32)
+    free = torch.cat(list(stretto.generate(step, prompt, 8)))
+    stopped = torch.cat(list(stretto.generate(step, prompt, 8, eos_token_id=int(free[3]))))
+    assert stopped.tolist() == free[: free.tolist().index(free[3]) + 1].tolist()
+
+
+def test_a_prompt_must_fit_the_cache():
+    step = stretto.compile(small_model("llama"), batch_size=1, max_cache_len=16)
+    with pytest.raises(
+        stretto.UserError, match="12 prompt tokens and 6 new ones need 17 cache rows, the step has 16"
+    ):
+        next(stretto.generate(step, random_tokens(1, 12), 6))

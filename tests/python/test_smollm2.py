@@ -1,0 +1,44 @@
+import pytest
+import smollm2
+import stretto
+import torch
+from stretto.checks import decode_accuracy
+
+PROMPTS = (
+    "The capital of France is",
+    "A fugue is a piece of music in which",
+    "def fibonacci(n):",
+    "Water boils at a temperature of",
+    "Once upon a time, in a small village,",
+)
+NEW_TOKENS = 64
+
+
+@pytest.fixture(scope="module")
+def model_and_tokenizer():
+    return smollm2.load()
+
+
+@pytest.fixture(scope="module")
+def step(model_and_tokenizer):
+    return stretto.compile(model_and_tokenizer[0], batch_size=1, max_cache_len=128)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_generated_text_is_as_exact_as_eagers(model_and_tokenizer, step, prompt):
+    model, tokenizer = model_and_tokenizer
+    tokens = tokenizer(prompt, return_tensors="pt").input_ids
+    generated = torch.stack(list(stretto.generate(step, tokens, NEW_TOKENS)), dim=1)
+    assert generated.shape == (1, NEW_TOKENS)
+    accuracy = decode_accuracy(model, step, torch.cat([tokens, generated], dim=1))
+    assert not accuracy.faults()
+    assert accuracy.clear_tokens > NEW_TOKENS // 4
+
+
+def test_the_plan_for_the_gpu_is_proven(model_and_tokenizer):
+    step = stretto.compile(
+        model_and_tokenizer[0], batch_size=1, max_cache_len=128, machine="h200", backend="cpu"
+    )
+    assert step.verify() == []
+    assert step.statistics["streamed_bytes"] > 0.9 * step.statistics["parameter_bytes"] - 60e6
