@@ -117,8 +117,7 @@ Tensor GraphBuilder::pointwise(const std::vector<Tensor>& operands, DType result
     std::int32_t value = body(expr, nodes);
     if (value == expr.root() && rounds_itself(expr.nodes.back(), result)) expr.nodes.back().type = result;
     value = expr.cast(value, result);
-    if (value != expr.root()) expr = extracted(expr, value);
-    return add({{result, shape}, Pointwise{std::move(expr)}, {}});
+    return add({{result, shape}, Pointwise{extracted(expr, value)}, {}});
 }
 
 Tensor GraphBuilder::apply(Op op, const std::vector<Tensor>& operands, DType result) {

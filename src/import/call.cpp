@@ -89,11 +89,13 @@ std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) const 
     return has(name) ? integer(name) : otherwise;
 }
 
-int Call::dim(std::string_view name, int otherwise) const {
-    const std::int64_t value = integer(name, otherwise);
+int Call::dim(std::string_view name) const {
+    const std::int64_t value = integer(name);
     if (value < -64 || value > 64) wrong(name, "a dimension");
     return static_cast<int>(value);
 }
+
+int Call::dim(std::string_view name, int otherwise) const { return has(name) ? dim(name) : otherwise; }
 
 std::vector<std::int64_t> Call::integers(std::string_view name) const {
     const schema::Argument& value = need(name);

@@ -35,7 +35,8 @@ public:
     [[nodiscard]] std::vector<std::optional<Tensor>> optional_tensors(std::string_view name) const;
     [[nodiscard]] std::int64_t integer(std::string_view name) const;
     [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
-    [[nodiscard]] int dim(std::string_view name, int otherwise = 0) const;
+    [[nodiscard]] int dim(std::string_view name) const;
+    [[nodiscard]] int dim(std::string_view name, int otherwise) const;
     [[nodiscard]] std::vector<std::int64_t> integers(
         std::string_view name) const;                                  ///< Also from one integer.
     [[nodiscard]] std::vector<int> dims(std::string_view name) const;  ///< Empty where not given.

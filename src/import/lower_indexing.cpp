@@ -43,7 +43,7 @@ Tensors index_copy(Call& c) {
 }
 
 Tensors slice_scatter(Call& c) {
-    return {c.b.slice_scatter(c.tensor("self"), c.tensor("src"), c.dim("dim"), c.integer("start", 0),
+    return {c.b.slice_scatter(c.tensor("self"), c.tensor("src"), c.dim("dim", 0), c.integer("start", 0),
                               c.integer("end", kEnd), c.integer("step", 1))};
 }
 

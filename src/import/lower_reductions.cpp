@@ -41,6 +41,16 @@ Tensors plain(Call& c) {
     return {c.b.reduce(op, r.x, r.dims, r.keep_dim, c.dtype())};
 }
 
+/// The maximum or minimum of all elements; the forms for one dimension yield positions, too.
+template <ReduceOp op>
+Tensors extreme(Call& c) {
+    if (c.has("other"))
+        return {c.b.apply(op == ReduceOp::Max ? Op::Max : Op::Min, {c.tensor("self"), c.tensor("other")},
+                          c.dtype())};
+    if (c.has("dim")) c.fail("only the form without a dimension is supported; use amax or amin");
+    return plain<op>(c);
+}
+
 /// any and all: the maximum and minimum of truth values.
 template <ReduceOp op>
 Tensors truth(Call& c) {
@@ -156,6 +166,8 @@ const LoweringTable& reduction_lowerings() {
         {"aten.sum", plain<ReduceOp::Sum>},
         {"aten.amax", plain<ReduceOp::Max>},
         {"aten.amin", plain<ReduceOp::Min>},
+        {"aten.max", extreme<ReduceOp::Max>},
+        {"aten.min", extreme<ReduceOp::Min>},
         {"aten.any", truth<ReduceOp::Max>},
         {"aten.all", truth<ReduceOp::Min>},
         {"aten.mean", mean},

@@ -38,27 +38,27 @@ Tensors matrix_transpose(Call& c) {
 Tensors unsqueeze(Call& c) { return {c.b.unsqueeze(c.tensor("self"), c.dim("dim"))}; }
 
 Tensors slice(Call& c) {
-    return {c.b.slice(c.tensor("self"), c.dim("dim"), c.integer("start", 0), c.integer("end", kEnd),
+    return {c.b.slice(c.tensor("self"), c.dim("dim", 0), c.integer("start", 0), c.integer("end", kEnd),
                       c.integer("step", 1))};
 }
 
 Tensors select(Call& c) { return {c.b.select(c.tensor("self"), c.dim("dim"), c.integer("index"))}; }
 
 Tensors cat(Call& c) {
-    const Tensor whole = c.b.concat(c.tensors("tensors"), c.dim("dim"));
+    const Tensor whole = c.b.concat(c.tensors("tensors"), c.dim("dim", 0));
     return {c.b.cast(whole, c.dtype())};
 }
 
 Tensors stack(Call& c) {
     Tensors parts = c.tensors("tensors");
-    for (Tensor& part : parts) part = c.b.unsqueeze(part, c.dim("dim"));
-    return {c.b.cast(c.b.concat(parts, c.dim("dim")), c.dtype())};
+    for (Tensor& part : parts) part = c.b.unsqueeze(part, c.dim("dim", 0));
+    return {c.b.cast(c.b.concat(parts, c.dim("dim", 0)), c.dtype())};
 }
 
 /// Neighbouring slices along a dimension, of the extents that PyTorch gave the results.
 Tensors split(Call& c) {
     const Tensor x = c.tensor("self");
-    const int dim = c.dim("dim");
+    const int dim = c.dim("dim", 0);
     Tensors parts;
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < c.result_count(); ++i) {
@@ -74,7 +74,7 @@ Tensors split(Call& c) {
 Tensors unbind(Call& c) {
     Tensors parts;
     for (std::size_t i = 0; i < c.result_count(); ++i) {
-        parts.push_back(c.b.select(c.tensor("self"), c.dim("dim"), static_cast<std::int64_t>(i)));
+        parts.push_back(c.b.select(c.tensor("self"), c.dim("dim", 0), static_cast<std::int64_t>(i)));
     }
     return parts;
 }
