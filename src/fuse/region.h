@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -134,6 +135,9 @@ struct Use {
 
 /// Every access of a region, in a fixed order (the operand order of its records).
 [[nodiscard]] std::vector<Use> uses(const Region& region);
+
+/// Calls `change` with every access of a region, in the order of `uses`.
+void change_accesses(Region& region, const std::function<void(Access&)>& change);
 
 /// Extents of the coordinates that the region's accesses take.
 [[nodiscard]] Shape space_of(const Region& region);

@@ -40,7 +40,35 @@ struct Collector {
     }
 };
 
-/// Checks one node; `fail` names it.
+struct Renamer {
+    const std::function<ValueId(ValueId)>& renamed;
+
+    void rename(Access& access) const { access.source = renamed(ValueId(access.source)).value; }
+    void rename(Expr& expr) const {
+        for (Access& access : expr.accesses) rename(access);
+    }
+
+    void operator()(Input&) const {}
+    void operator()(Pointwise& op) const { rename(op.expr); }
+    void operator()(Reduce& op) const { rename(op.term); }
+    void operator()(Contract& op) const {
+        rename(op.a);
+        rename(op.b);
+    }
+    void operator()(Attention& op) const {
+        rename(op.query);
+        rename(op.key);
+        rename(op.value);
+        rename(op.mask);
+    }
+    void operator()(Update& op) const {
+        rename(op.target);
+        rename(op.expr);
+        op.state = ValueId(op.target.source);
+    }
+};
+
+/// Checks one node; `require` names it.
 class Checker {
 public:
     Checker(const Graph& graph, std::size_t number)
@@ -74,7 +102,9 @@ public:
         access(op.key, {s[0], s[1], s[3], s[4]});
         access(op.value, {s[0], s[1], s[3], s[4]});
         if (!op.mask.empty()) expression(op.mask, {s[0], s[1], s[2], s[3]});
-        require(volume(node_.type.shape) == s[0] * s[1] * s[2] * s[4], "has the wrong result size");
+        const std::int64_t rows = s[0] * s[1] * s[2];
+        const std::int64_t expected = op.splits > 0 ? op.splits * rows * (s[4] + 2) : rows * s[4];
+        require(volume(node_.type.shape) == expected, "has the wrong result size");
     }
     void operator()(const Update& op) const {
         require(op.state.valid() && op.state.index() < number_, "updates a value that does not exist yet");
@@ -174,6 +204,10 @@ std::vector<ValueId> operands(const Node& node) {
     std::vector<ValueId> out;
     std::visit(Collector{out}, node.op);
     return out;
+}
+
+void rename_operands(Node& node, const std::function<ValueId(ValueId)>& renamed) {
+    std::visit(Renamer{renamed}, node.op);
 }
 
 void check(const Graph& graph) {

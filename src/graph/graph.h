@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,9 +66,11 @@ struct Contract {
     bool operator==(const Contract&) const = default;
 };
 
-/// Softmax attention, online in F32: value[b, h, q, d] = sum over s of softmax_s(scale * q.k + bias) * v. The
+/// Softmax attention, online in F32. With `splits` = 0: value[b, h, q, d] = sum over s of softmax_s(scale * q.k + bias) * v. The
 /// iteration space is [B, H, Q, S, D]. Query varies with (b, h, q, d), key and value with (b, h, s, d).
 /// `mask` is empty or an expression over (b, h, q, s): Bool (true attends) or a float bias.
+/// With `splits` > 0 (made by fuse, never by a front end) the value is the F32 tensor [splits, B, H, Q, D + 2] of
+/// partial results that AttentionRegion describes.
 struct Attention {
     std::array<std::int64_t, 5> space{};
     Access query;
@@ -75,6 +78,7 @@ struct Attention {
     Access value;
     Expr mask;
     double scale = 1;
+    std::int64_t splits = 0;
     bool operator==(const Attention&) const = default;
 };
 
@@ -124,6 +128,9 @@ struct Graph {
 
 /// The values that a node reads, without repetition, in order of first use.
 [[nodiscard]] std::vector<ValueId> operands(const Node& node);
+
+/// Replaces every operand of `node` by `renamed` of it.
+void rename_operands(Node& node, const std::function<ValueId(ValueId)>& renamed);
 
 /// Throws InternalError naming the first node that breaks a rule of the structures above (order of operands,
 /// ranks and extents of maps, types, ranges of node numbers, outputs).

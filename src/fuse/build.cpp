@@ -1,0 +1,310 @@
+#include "fuse/build.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "fuse/expand.h"
+#include "fuse/length.h"
+#include "graph/inline.h"
+
+namespace stretto {
+namespace {
+
+using Way = Decisions::Way;
+
+/// Bulk copies move multiples of 16 bytes between addresses that are multiples of 16.
+constexpr std::int64_t kBulkAlignment = 16;
+
+/// The map of a whole dense value over its own coordinates.
+Access whole_access(ValueId id, const Type& type) { return {id.value, type.dtype, identity_map(type.shape), {}}; }
+
+class RegionBuilder {
+public:
+    RegionBuilder(const Graph& graph, const Decisions& decisions, const Machine& machine, Numerics numerics)
+        : graph_(graph), decisions_(decisions), machine_(machine), numerics_(numerics), expansion_(graph, decisions) {
+        members_.resize(graph.nodes.size());
+        readers_.resize(graph.nodes.size());
+        for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+            const ValueId id(static_cast<std::int64_t>(i));
+            const bool joins = decisions.of(id) == Way::Epilogue ||
+                               (decisions.of(id) == Way::Anchor && decisions.anchor[i].valid());
+            if (joins) members_[decisions.anchor[i].index()].push_back(id);
+        }
+        for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+            for (ValueId operand : operands(graph.nodes[i])) {
+                readers_[operand.index()].push_back(ValueId(static_cast<std::int64_t>(i)));
+            }
+        }
+    }
+
+    std::vector<DraftRegion> run() {
+        for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+            const ValueId id(static_cast<std::int64_t>(i));
+            if (decisions_.of(id) == Way::Map) {
+                add(map_region(id), {id});
+            } else if (decisions_.of(id) == Way::Anchor && !decisions_.anchor[i].valid()) {
+                add_anchor(id);
+            }
+        }
+        return std::move(drafts_);
+    }
+
+private:
+    [[nodiscard]] Expr finished(const Expr& expr) const {
+        return numerics_ == Numerics::Fused ? widened(expr) : expr;
+    }
+
+    void add(RegionBody body, std::vector<ValueId> values) {
+        std::sort(values.begin(), values.end());
+        const Source& source = graph_[values.back()].source;
+        const std::string& place = source.module.empty() ? source.op : source.module;
+        drafts_.push_back({{fmt::format("{}#{}", place, values.back().value), std::move(body)}, std::move(values)});
+    }
+
+    /// One expression that holds a value (as its last node) and the indirect coordinates of its store.
+    [[nodiscard]] Store make_store(Access target, const Expr& value, const std::vector<Expr>& coordinates) const {
+        Store store;
+        store.target = std::move(target);
+        for (const Expr& coordinate : coordinates) {
+            store.indices.push_back(copy_into(store.expr, coordinate, coordinate.root()));
+        }
+        const std::int32_t result = copy_into(store.expr, value, value.root());
+        if (result != store.expr.root()) {
+            // The value is also a coordinate: repeat it, since the result is the last node.
+            const DType type = store.expr.nodes[static_cast<std::size_t>(result)].type;
+            store.expr.apply(Op::Cast, type, {result});
+        }
+        return store;
+    }
+
+    /// The store of a Pointwise or Update value, seen through `view` (into its row-major space) and with the loads of
+    /// `accumulators` replaced by Acc nodes.
+    [[nodiscard]] Store store_of(ValueId id, const IndexMap* view, const std::vector<ValueId>& accumulators) const {
+        const Node& node = graph_[id];
+        const auto* update = std::get_if<Update>(&node.op);
+        const Shape& space = update != nullptr ? update->space : node.type.shape;
+        const Expr& whole = update != nullptr ? update->expr : std::get<Pointwise>(node.op).expr;
+        const auto seen = [&](std::int32_t root) {
+            Expr expr = with_accumulators(expansion_.expanded(extracted(whole, root)), accumulators, id);
+            if (view != nullptr) {
+                auto through = through_view(expr, *view, space);
+                if (!through) throw NotAnEpilogue{id};
+                expr = std::move(*through);
+            }
+            return finished(expr);
+        };
+        Access target = update != nullptr ? update->target : whole_access(id, node.type);
+        if (view != nullptr) {
+            auto through = through_view(target, *view, space);
+            if (!through) throw NotAnEpilogue{id};
+            target = std::move(*through);
+        }
+        std::vector<Expr> coordinates;
+        if (update != nullptr) {
+            for (std::int32_t index : update->indices) coordinates.push_back(seen(index));
+        }
+        target.source = id.value;
+        return make_store(std::move(target), seen(whole.root()), coordinates);
+    }
+
+    [[nodiscard]] Expr with_accumulators(const Expr& expr, const std::vector<ValueId>& accumulators, ValueId id) const {
+        if (accumulators.empty()) return expr;
+        Expr out;
+        std::vector<std::int32_t> done;
+        for (const ExprNode& node : expr.nodes) {
+            ExprNode copy = node;
+            for (std::int32_t& arg : copy.args) arg = done[static_cast<std::size_t>(arg)];
+            if (node.op == Op::Load) {
+                const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
+                const auto found = std::find(accumulators.begin(), accumulators.end(), ValueId(access.source));
+                if (found != accumulators.end()) {
+                    if (!access.indirect.empty() || !is_linear_identity(access.map, volume(access.map.shape()))) {
+                        throw NotAnEpilogue{id};
+                    }
+                    const auto number = static_cast<int>(found - accumulators.begin());
+                    done.push_back(out.cast(out.acc(number, accumulator_type(*found)), access.type));
+                    continue;
+                }
+                copy.integer = out.add_access(access);
+            }
+            done.push_back(out.add(std::move(copy)));
+        }
+        return extracted(out, done.back());
+    }
+
+    [[nodiscard]] DType accumulator_type(ValueId anchor) const {
+        return graph_[anchor].type.dtype == DType::F64 ? DType::F64 : DType::F32;
+    }
+
+    [[nodiscard]] RegionBody map_region(ValueId id) const {
+        const auto* update = std::get_if<Update>(&graph_[id].op);
+        return MapRegion{update != nullptr ? update->space : graph_[id].type.shape, {store_of(id, nullptr, {})}};
+    }
+
+    void add_anchor(ValueId id) {
+        if (std::holds_alternative<Attention>(graph_[id].op)) return add(attention_region(id), {id});
+        std::vector<ValueId> accumulators{id};
+        std::vector<ValueId> epilogue;
+        for (ValueId member : members_[id.index()]) {
+            (decisions_.of(member) == Way::Anchor ? accumulators : epilogue).push_back(member);
+        }
+        std::sort(accumulators.begin(), accumulators.end());
+        std::vector<ValueId> values = accumulators;
+        values.insert(values.end(), epilogue.begin(), epilogue.end());
+        const auto* reduce = std::get_if<Reduce>(&graph_[id].op);
+        add(reduce != nullptr ? reduce_region(id, *reduce, accumulators, epilogue) : matmul_region(accumulators, epilogue),
+            std::move(values));
+    }
+
+    /// Is `anchor` read by anything but the values that its own region computes from the accumulator?
+    [[nodiscard]] bool is_stored(ValueId anchor, const std::vector<ValueId>& epilogue) const {
+        const auto in_epilogue = [&](ValueId v) {
+            return std::find(epilogue.begin(), epilogue.end(), v) != epilogue.end();
+        };
+        const bool is_output = std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                                           [&](const Output& output) { return output.value == anchor; });
+        if (is_output) return true;
+        std::vector<ValueId> open = readers_[anchor.index()];
+        while (!open.empty()) {
+            const ValueId reader = open.back();
+            open.pop_back();
+            if (in_epilogue(reader)) continue;
+            if (decisions_.of(reader) != Way::Inline) return true;
+            const auto& next = readers_[reader.index()];
+            open.insert(open.end(), next.begin(), next.end());
+        }
+        return false;
+    }
+
+    /// Stores of a region whose accumulator has the coordinates of `view`: its own results first.
+    [[nodiscard]] std::vector<Store> stores(const IndexMap& view, const std::vector<ValueId>& accumulators,
+                                            const std::vector<ValueId>& epilogue) const {
+        std::vector<Store> result;
+        for (std::size_t j = 0; j < accumulators.size(); ++j) {
+            const ValueId id = accumulators[j];
+            if (!is_stored(id, epilogue)) continue;
+            Store store;
+            store.target = {id.value, graph_[id].type.dtype, view, {}};
+            store.expr.acc(static_cast<int>(j), accumulator_type(id));
+            result.push_back(std::move(store));
+        }
+        for (ValueId id : epilogue) result.push_back(store_of(id, &view, accumulators));
+        return result;
+    }
+
+    [[nodiscard]] RegionBody reduce_region(ValueId id, const Reduce& reduce, const std::vector<ValueId>& accumulators,
+                                           const std::vector<ValueId>& epilogue) const {
+        ReduceRegion region;
+        region.space = graph_[id].type.shape;
+        region.kept = static_cast<std::int32_t>(region.space.size());
+        region.op = reduce.op;
+        region.term = finished(expansion_.expanded(reduce.term));
+        IndexMap view = identity_map(region.space);
+        for (std::int64_t extent : reduce.extents) {
+            region.space.push_back(extent);
+            view.dims.push_back({atom(extent, 0)});
+        }
+        region.stores = stores(view, accumulators, epilogue);
+        return region;
+    }
+
+    [[nodiscard]] RegionBody matmul_region(const std::vector<ValueId>& accumulators,
+                                           const std::vector<ValueId>& epilogue) const {
+        const auto& first = std::get<Contract>(graph_[accumulators.front()].op);
+        MatMulRegion region;
+        region.space = first.space;
+        region.a_type = first.a.type;
+        Prologue prologue = make_prologue(expansion_.expanded(first.a), first.space,
+                                          [&](std::int32_t source) { return expansion_.reduction(source); });
+        for (RowStat& stat : prologue.stats) region.stats.push_back({finished(stat.term), finished(stat.finish)});
+        region.a = finished(prologue.a);
+        for (ValueId id : accumulators) region.weights.push_back(std::get<Contract>(graph_[id].op).b);
+        region.streamed = std::all_of(region.weights.begin(), region.weights.end(),
+                                      [&](const Access& weight) { return is_streamable(weight, region.space); });
+        const auto [batch, m, n, k] = region.space;
+        const IndexMap view{{{atom(batch, m * n)}, {atom(m, n)}, {atom(n, 1)}, {atom(k, 0)}}, 0};
+        region.stores = stores(view, accumulators, epilogue);
+        return region;
+    }
+
+    /// Are the rows of n contiguous, one after the other, aligned, and constant during a launch?
+    [[nodiscard]] bool is_streamable(const Access& weight, const std::array<std::int64_t, 4>& space) const {
+        const auto* input = std::get_if<Input>(&graph_[ValueId(weight.source)].op);
+        if (input == nullptr || (input->role != Role::Parameter && input->role != Role::Constant)) return false;
+        const auto [batch, m, n, k] = space;
+        const auto size = static_cast<std::int64_t>(size_of(weight.type));
+        const IndexMap rows = normalized(weight.map);
+        const auto is = [&](std::size_t dim, std::int64_t extent, std::int64_t stride) {
+            return rows.dims[dim].size() == 1 && !rows.dims[dim][0].masked() &&
+                   (extent == 1 || rows.dims[dim][0] == atom(extent, stride));
+        };
+        return batch == 1 && is(2, n, k) && is(3, k, 1) && k * size % kBulkAlignment == 0 &&
+               rows.offset * size % kBulkAlignment == 0 && k * size <= machine_.ring_slot_bytes;
+    }
+
+    [[nodiscard]] RegionBody attention_region(ValueId id) const {
+        const auto& op = std::get<Attention>(graph_[id].op);
+        const auto [batch, heads, queries, context, depth] = op.space;
+        const auto with_dim = [](Expr expr, std::size_t at, std::int64_t extent) {
+            for (Access& access : expr.accesses) access.map = inserted_dim(access.map, at, extent);
+            for (ExprNode& node : expr.nodes) {
+                if (node.op == Op::Index && node.integer >= static_cast<std::int64_t>(at)) ++node.integer;
+            }
+            return expr;
+        };
+        AttentionRegion region;
+        region.space = op.space;
+        region.splits = op.splits;
+        region.scale = op.scale;
+        region.query = with_dim(finished(expansion_.expanded(op.query)), 3, context);
+        region.key = op.key;
+        region.key.map = inserted_dim(op.key.map, 2, queries);
+        region.value = op.value;
+        region.value.map = inserted_dim(op.value.map, 2, queries);
+        region.group = std::gcd(group_of(op.key.map), group_of(op.value.map));
+        if (!op.mask.empty()) {
+            const Expr mask = finished(expansion_.expanded(op.mask));
+            region.length = length_bound(mask, {batch, heads, queries, context});
+            if (!region.length.empty()) region.length = with_dim(region.length, 4, depth);
+            region.mask = with_dim(mask, 4, depth);
+        }
+        const std::int64_t width = depth + 2;
+        region.partial = {id.value,
+                          DType::F32,
+                          {{{atom(batch, heads * queries * width)},
+                            {atom(heads, queries * width)},
+                            {atom(queries, width)},
+                            {atom(context, 0)},
+                            {atom(depth, 1)}},
+                           0},
+                          {}};
+        return region;
+    }
+
+    /// How many neighbouring heads read the same rows.
+    static std::int64_t group_of(const IndexMap& map) {
+        const Atom last = normalized(map).dims[1].back();
+        return last.stride == 0 && !last.masked() ? last.extent : 1;
+    }
+
+    const Graph& graph_;
+    const Decisions& decisions_;
+    const Machine& machine_;
+    Numerics numerics_;
+    Expansion expansion_;
+    std::vector<std::vector<ValueId>> members_;  ///< by anchor: merged contractions and epilogue values
+    std::vector<std::vector<ValueId>> readers_;
+    std::vector<DraftRegion> drafts_;
+};
+
+}  // namespace
+
+std::vector<DraftRegion> build_regions(const Graph& graph, const Decisions& decisions, const Machine& machine,
+                                       Numerics numerics) {
+    return RegionBuilder(graph, decisions, machine, numerics).run();
+}
+
+}  // namespace stretto

@@ -1,0 +1,298 @@
+#include "fuse/decide.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/inline.h"
+
+namespace stretto {
+namespace {
+
+using Way = Decisions::Way;
+
+/// Rough cost of an expression's nodes in units of one multiply; loads count their address arithmetic.
+double operations(const Expr& expr) {
+    double sum = 0;
+    for (const ExprNode& node : expr.nodes) {
+        switch (node.op) {
+            case Op::Const:
+            case Op::Acc:
+            case Op::Stat: break;
+            case Op::Load: sum += 4; break;
+            case Op::Exp:
+            case Op::Log:
+            case Op::Sqrt:
+            case Op::Rsqrt:
+            case Op::Recip:
+            case Op::Div:
+            case Op::Sigmoid:
+            case Op::FloorDiv:
+            case Op::Mod: sum += 8; break;
+            case Op::Sin:
+            case Op::Cos:
+            case Op::Tanh:
+            case Op::Erf:
+            case Op::Pow: sum += 32; break;
+            default: sum += 1;
+        }
+    }
+    return sum;
+}
+
+class Decider {
+public:
+    Decider(const Graph& graph, const Machine& machine, const RuledOut& ruled_out)
+        : graph_(graph), machine_(machine), ruled_out_(ruled_out), count_(graph.nodes.size()) {
+        result_.way.assign(count_, Way::Map);
+        result_.anchor.assign(count_, ValueId());
+        consumers_.resize(count_);
+        needs_buffer_.assign(count_, false);
+        evaluations_.assign(count_, 0);
+        row_length_.assign(count_, 0);
+    }
+
+    Decisions run() {
+        collect();
+        for (std::size_t i = 0; i < count_; ++i) classify(ValueId(static_cast<std::int64_t>(i)));
+        for (std::size_t i = count_; i-- > 0;) decide_inlining(ValueId(static_cast<std::int64_t>(i)));
+        for (std::size_t i = 0; i < count_; ++i) join_reduction(ValueId(static_cast<std::int64_t>(i)));
+        return std::move(result_);
+    }
+
+private:
+    [[nodiscard]] Way& way(ValueId id) { return result_.way[id.index()]; }
+    [[nodiscard]] std::int64_t size(ValueId id) const { return volume(graph_[id].type.shape); }
+    template <class T>
+    [[nodiscard]] const T* as(ValueId id) const {
+        return std::get_if<T>(&graph_[id].op);
+    }
+    [[nodiscard]] const Expr* expression(ValueId id) const {
+        if (const auto* op = as<Pointwise>(id)) return &op->expr;
+        if (const auto* op = as<Update>(id)) return &op->expr;
+        return nullptr;
+    }
+
+    void collect() {
+        for (std::size_t i = 0; i < count_; ++i) {
+            const ValueId user(static_cast<std::int64_t>(i));
+            for (ValueId operand : operands(graph_[user])) consumers_[operand.index()].push_back(user);
+            if (const auto* contract = as<Contract>(user)) {
+                needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
+            } else if (const auto* attention = as<Attention>(user)) {
+                needs_buffer_[static_cast<std::size_t>(attention->key.source)] = true;
+                needs_buffer_[static_cast<std::size_t>(attention->value.source)] = true;
+            } else if (const auto* update = as<Update>(user)) {
+                needs_buffer_[update->state.index()] = true;
+            }
+        }
+        for (const Output& output : graph_.outputs) needs_buffer_[output.value.index()] = true;
+        for (ValueId id : ruled_out_.inlining) needs_buffer_[id.index()] = true;
+    }
+
+    /// Does some operand of `id`, other than its element-for-element reads of `anchor`, come from `anchor`?
+    [[nodiscard]] bool depends_otherwise(ValueId id, ValueId anchor) const {
+        std::vector<ValueId> open;
+        const auto visit = [&](ValueId v) {
+            if (v > anchor) open.push_back(v);
+        };
+        for (ValueId operand : operands(graph_[id])) visit(operand);
+        std::set<ValueId> seen;
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            open.pop_back();
+            if (!seen.insert(v).second) continue;
+            const bool inlined_here = way_is_chain_to(v, id);
+            for (ValueId operand : operands(graph_[v])) {
+                if (operand == anchor && !inlined_here) return true;
+                visit(operand);
+            }
+        }
+        return false;
+    }
+
+    /// Is `v` inlined, element for element and only there, into `id`?
+    [[nodiscard]] bool way_is_chain_to(ValueId v, ValueId id) const {
+        while (v != id) {
+            if (result_.way[v.index()] != Way::Inline || consumers_[v.index()].size() != 1) return false;
+            v = consumers_[v.index()].front();
+        }
+        return true;
+    }
+
+    /// The sources that `id` reads element for element, in every one of its reads of them.
+    [[nodiscard]] std::vector<ValueId> elementwise_sources(ValueId id) const {
+        const Expr* expr = expression(id);
+        if (expr == nullptr) return {};
+        const auto* update = as<Update>(id);
+        const std::int64_t space = update != nullptr ? volume(update->space) : size(id);
+        std::vector<ValueId> sources;
+        for (ValueId source : operands(graph_[id])) {
+            const bool all = std::all_of(expr->accesses.begin(), expr->accesses.end(), [&](const Access& a) {
+                return a.source != source.value || (a.indirect.empty() && is_linear_identity(a.map, space));
+            });
+            const bool read = std::any_of(expr->accesses.begin(), expr->accesses.end(),
+                                          [&](const Access& a) { return a.source == source.value; });
+            if (all && read && size(source) == space) sources.push_back(source);
+        }
+        return sources;
+    }
+
+    /// Contractions that `id` reads element for element, directly or through chains inlined into it.
+    void collect_contractions(ValueId id, std::vector<ValueId>& out) const {
+        for (ValueId source : elementwise_sources(id)) {
+            if (as<Contract>(source) != nullptr) {
+                out.push_back(source);
+            } else if (result_.way[source.index()] == Way::Inline) {
+                collect_contractions(source, out);
+            }
+        }
+    }
+
+    [[nodiscard]] bool same_left_side(ValueId a, ValueId b) const {
+        const auto* x = as<Contract>(a);
+        const auto* y = as<Contract>(b);
+        return x->space == y->space && x->a == y->a && x->b.type == y->b.type &&
+               graph_[a].type.dtype == graph_[b].type.dtype;
+    }
+
+    /// Forward: inputs, anchors, and what joins a contraction's epilogue.
+    void classify(ValueId id) {
+        if (as<Input>(id) != nullptr) {
+            way(id) = Way::Given;
+        } else if (expression(id) == nullptr) {
+            way(id) = Way::Anchor;
+        } else if (ruled_out_.epilogue.count(id) == 0) {
+            join_contraction(id);
+        }
+    }
+
+    void join_contraction(ValueId id) {
+        // First take in what only this value reads, element for element; undone if no contraction is found.
+        std::vector<ValueId> chained;
+        for (ValueId source : elementwise_sources(id)) {
+            const bool ours = way(source) == Way::Epilogue && as<Pointwise>(source) != nullptr &&
+                              consumers_[source.index()].size() == 1 && !needs_buffer_[source.index()];
+            if (ours) chained.push_back(source);
+        }
+        for (ValueId source : chained) way(source) = Way::Inline;
+        std::vector<ValueId> anchors;
+        collect_contractions(id, anchors);
+        std::sort(anchors.begin(), anchors.end());
+        while (!anchors.empty() && depends_otherwise(id, anchors.back())) anchors.pop_back();
+        if (anchors.empty()) {
+            for (ValueId source : chained) way(source) = Way::Epilogue;
+            return;
+        }
+        way(id) = Way::Epilogue;
+        const ValueId anchor = root(anchors.back());
+        result_.anchor[id.index()] = anchor;
+        for (ValueId other : anchors) {
+            const bool alone = root(other) == other && !has_members(other);
+            if (other != anchor && alone && same_left_side(other, anchor) && !depends_otherwise(id, other)) {
+                result_.anchor[other.index()] = anchor;
+            }
+        }
+    }
+
+    [[nodiscard]] ValueId root(ValueId contract) const {
+        const ValueId merged = result_.anchor[contract.index()];
+        return merged.valid() ? merged : contract;
+    }
+
+    /// Has a contraction epilogues or merged contractions already, so that it must keep its own region?
+    [[nodiscard]] bool has_members(ValueId contract) const {
+        return std::any_of(result_.anchor.begin(), result_.anchor.end(), [&](ValueId a) { return a == contract; });
+    }
+
+    /// Backward: is `id` recomputed by its consumers?
+    void decide_inlining(ValueId id) {
+        const bool reduction = as<Reduce>(id) != nullptr;
+        const bool open = way(id) == Way::Map || way(id) == Way::Inline || reduction;
+        if (!open || as<Update>(id) != nullptr) return;
+        if (consumers_[id.index()].empty() || needs_buffer_[id.index()]) {
+            if (way(id) == Way::Inline) way(id) = Way::Map;
+            return;
+        }
+        double evaluations = 0;
+        std::optional<std::int64_t> row;
+        bool prologue = true;
+        for (ValueId user : consumers_[id.index()]) {
+            evaluations += evaluations_by(user, id);
+            const std::int64_t length = prologue_row(user, id);
+            prologue = prologue && length > 0 && (!row || *row == length);
+            row = length;
+        }
+        const double own = reduction ? operations(as<Reduce>(id)->term) : operations(*expression(id));
+        const double recompute = evaluations * own / machine_.flops;
+        const double hand_off = machine_.counter_us + machine_.task_us + machine_.load_latency_us;
+        const bool chained = way(id) == Way::Inline;
+        if (reduction) {
+            const auto* op = as<Reduce>(id);
+            const bool fits = prologue && op->op == ReduceOp::Sum && volume(op->extents) == *row &&
+                              graph_[id].type.dtype != DType::F64;
+            way(id) = fits && recompute < hand_off ? Way::Inline : Way::Anchor;
+        } else {
+            way(id) = chained || recompute < hand_off ? Way::Inline : Way::Map;
+        }
+        if (way(id) != Way::Inline) return;
+        evaluations_[id.index()] = evaluations;
+        row_length_[id.index()] = prologue ? *row : 0;
+    }
+
+    /// Length of the rows of the contraction whose left side `user` computes from `id`; 0 where it is anything else.
+    [[nodiscard]] std::int64_t prologue_row(ValueId user, ValueId id) const {
+        if (const auto* contract = as<Contract>(user)) {
+            return contract->a.source == id.value && contract->b.source != id.value ? contract->space[3] : 0;
+        }
+        return result_.way[user.index()] == Way::Inline ? row_length_[user.index()] : 0;
+    }
+
+    /// How often one worker evaluates `id` on behalf of `user` in one launch.
+    [[nodiscard]] double evaluations_by(ValueId user, ValueId id) const {
+        const double workers = machine_.workers;
+        const auto spread = [&](double total) { return std::max(total / workers, std::min(total, 32.0)); };
+        if (const auto* contract = as<Contract>(user)) {
+            return static_cast<double>(contract->space[0] * contract->space[1] * contract->space[3]);
+        }
+        if (const auto* attention = as<Attention>(user)) {
+            const auto [b, h, q, s, d] = attention->space;
+            const bool query = attention->query.source == id.value;
+            return spread(static_cast<double>(b * h * q) * static_cast<double>(query ? d * attention->splits : s));
+        }
+        if (result_.way[user.index()] == Way::Inline) return evaluations_[user.index()];
+        if (const auto* reduce = as<Reduce>(user)) {
+            return spread(static_cast<double>(size(user) * volume(reduce->extents)));
+        }
+        if (const auto* update = as<Update>(user)) return spread(static_cast<double>(volume(update->space)));
+        return spread(static_cast<double>(size(user)));
+    }
+
+    /// Forward, once inlining is known: element-wise work on a stored reduction joins its region.
+    void join_reduction(ValueId id) {
+        if (way(id) != Way::Map || ruled_out_.epilogue.count(id) != 0) return;
+        for (ValueId source : elementwise_sources(id)) {
+            if (as<Reduce>(source) == nullptr || way(source) != Way::Anchor || depends_otherwise(id, source)) continue;
+            way(id) = Way::Epilogue;
+            result_.anchor[id.index()] = source;
+            return;
+        }
+    }
+
+    const Graph& graph_;
+    const Machine& machine_;
+    const RuledOut& ruled_out_;
+    std::size_t count_;
+    Decisions result_;
+    std::vector<std::vector<ValueId>> consumers_;
+    std::vector<bool> needs_buffer_;
+    std::vector<double> evaluations_;
+    std::vector<std::int64_t> row_length_;
+};
+
+}  // namespace
+
+Decisions decide(const Graph& graph, const Machine& machine, const RuledOut& ruled_out) {
+    return Decider(graph, machine, ruled_out).run();
+}
+
+}  // namespace stretto

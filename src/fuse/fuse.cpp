@@ -1,0 +1,130 @@
+#include "fuse/fuse.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "fuse/build.h"
+#include "fuse/decide.h"
+#include "fuse/expand.h"
+#include "fuse/order.h"
+#include "fuse/prepare.h"
+
+namespace stretto {
+namespace {
+
+BufferRole role_of(const Input& input) {
+    switch (input.role) {
+        case Role::Parameter: return BufferRole::Parameter;
+        case Role::State: return BufferRole::State;
+        case Role::Constant: return BufferRole::Constant;
+        case Role::User: return BufferRole::Input;
+    }
+    throw InternalError("an input has an unknown role");
+}
+
+/// Gives a buffer to every input and to every value that a region writes. An Update's value lives in its state's.
+class BufferTable {
+public:
+    BufferTable(const Graph& graph, const std::vector<DraftRegion>& drafts) : graph_(graph), buffer_(graph.nodes.size()) {
+        std::vector<bool> written(graph.nodes.size(), false);
+        for (const DraftRegion& draft : drafts) {
+            for (const Use& use : uses(draft.region)) {
+                if (use.write) written[static_cast<std::size_t>(use.access->source)] = true;
+            }
+        }
+        for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+            const Node& node = graph.nodes[i];
+            if (const auto* update = std::get_if<Update>(&node.op)) {
+                buffer_[i] = buffer_[update->state.index()];
+            } else if (const auto* input = std::get_if<Input>(&node.op)) {
+                add(i, input->name, role_of(*input));
+            } else if (written[i]) {
+                const Output* output = output_of(ValueId(static_cast<std::int64_t>(i)));
+                const std::string& place = node.source.module.empty() ? node.source.op : node.source.module;
+                if (output != nullptr) {
+                    add(i, output->name, BufferRole::Output);
+                } else {
+                    add(i, fmt::format("{}#{}", place, i), BufferRole::Arena);
+                }
+            }
+        }
+    }
+
+    [[nodiscard]] std::int32_t of(std::int32_t value) const {
+        const BufferId id = buffer_.at(static_cast<std::size_t>(value));
+        ensure(id.valid(), "a region reads a value that nothing stores");
+        return id.value;
+    }
+    [[nodiscard]] std::vector<Buffer> take() { return std::move(buffers_); }
+
+private:
+    void add(std::size_t value, std::string name, BufferRole role) {
+        Buffer buffer{std::move(name), graph_.nodes[value].type.dtype, graph_.nodes[value].type.shape, role, nullptr};
+        for (const auto& [id, bytes] : graph_.constants) {
+            if (id.index() == value) buffer.bytes = bytes;
+        }
+        buffers_.push_back(std::move(buffer));
+        buffer_[value] = BufferId(static_cast<std::int64_t>(buffers_.size()) - 1);
+    }
+
+    [[nodiscard]] const Output* output_of(ValueId value) const {
+        const auto found = std::find_if(graph_.outputs.begin(), graph_.outputs.end(), [&](const Output& output) {
+            return output.value == value && !output.state_input.valid();
+        });
+        return found != graph_.outputs.end() ? &*found : nullptr;
+    }
+
+    const Graph& graph_;
+    std::vector<BufferId> buffer_;
+    std::vector<Buffer> buffers_;
+};
+
+std::size_t update_number(const Graph& graph, ValueId update) {
+    return static_cast<std::size_t>(
+        std::count_if(graph.nodes.begin(), graph.nodes.begin() + update.value,
+                      [](const Node& node) { return std::holds_alternative<Update>(node.op); }));
+}
+
+/// Regions whose decisions can all be carried out: what turns out not to work is ruled out, and decided again.
+std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics) {
+    RuledOut ruled_out;
+    for (;;) {
+        try {
+            return build_regions(graph, decide(graph, machine, ruled_out), machine, numerics);
+        } catch (const Inexpressible& problem) {
+            ensure(ruled_out.inlining.insert(ValueId(problem.source)).second, "a stored value was inlined");
+        } catch (const NotAnEpilogue& problem) {
+            ensure(ruled_out.epilogue.insert(problem.value).second, "a value joined an epilogue against the rules");
+        }
+    }
+}
+
+}  // namespace
+
+RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) {
+    std::set<std::size_t> copied;
+    for (;;) {
+        const Graph prepared = prepare(graph, machine, copied);
+        check(prepared);
+        const std::vector<DraftRegion> drafts = settle(prepared, machine, numerics);
+        ValueId update;
+        const auto order = program_order(prepared, drafts, &update);
+        if (!order) {
+            ensure(copied.insert(update_number(prepared, update)).second, "an update of a copy cannot be done in place");
+            continue;
+        }
+        BufferTable buffers(prepared, drafts);
+        RegionGraph result;
+        for (std::size_t r : *order) {
+            result.regions.push_back(drafts[r].region);
+            change_accesses(result.regions.back(), [&](Access& access) { access.source = buffers.of(access.source); });
+        }
+        result.buffers = buffers.take();
+        return result;
+    }
+}
+
+}  // namespace stretto

@@ -1,0 +1,164 @@
+#include "fuse/prepare.h"
+
+#include <algorithm>
+
+namespace stretto {
+namespace {
+
+/// Rows of context under which another split is not worth its share of the combining.
+constexpr std::int64_t kRowsPerSplit = 32;
+
+std::int64_t group_of(const IndexMap& heads) {
+    const Atom last = normalized(heads).dims[1].back();
+    return last.stride == 0 && !last.masked() ? last.extent : 1;
+}
+
+std::int64_t choose_splits(const Attention& op, const Machine& machine) {
+    const std::int64_t groups = op.space[0] * op.space[1] / group_of(op.key.map);
+    const std::int64_t by_rows = (op.space[3] + kRowsPerSplit - 1) / kRowsPerSplit;
+    const std::int64_t by_workers = machine.workers / std::max<std::int64_t>(groups, 1);
+    return std::clamp<std::int64_t>(std::min(by_rows, by_workers), 1, std::max<std::int64_t>(by_rows, 1));
+}
+
+/// sum over splits of exp(max_j - M) * sum_j / sum over splits of exp(max_j - M) * weight_j, with M the largest max.
+Expr combination(ValueId partial, const Attention& op, const Type& type) {
+    const auto [batch, heads, queries, context, depth] = op.space;
+    const std::int64_t width = depth + 2;
+    const auto part = [&](std::int64_t split, std::int64_t column, std::int64_t column_stride) {
+        Access access{partial.value, DType::F32, {}, {}};
+        access.map.dims = {{atom(batch, heads * queries * width)},
+                           {atom(heads, queries * width)},
+                           {atom(queries, width)},
+                           {atom(depth, column_stride)}};
+        access.map.offset = split * batch * heads * queries * width + column;
+        return access;
+    };
+    Expr expr;
+    std::int32_t largest = -1;
+    for (std::int64_t j = 0; j < op.splits; ++j) {
+        const std::int32_t max = expr.load(part(j, depth, 0));
+        largest = j == 0 ? max : expr.apply(Op::Max, {largest, max});
+    }
+    std::int32_t sum = -1;
+    std::int32_t weight = -1;
+    for (std::int64_t j = 0; j < op.splits; ++j) {
+        std::int32_t part_sum = expr.load(part(j, 0, 1));
+        std::int32_t part_weight = expr.load(part(j, depth + 1, 0));
+        if (op.splits > 1) {
+            const std::int32_t scale = expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
+            part_sum = expr.apply(Op::Mul, {scale, part_sum});
+            part_weight = expr.apply(Op::Mul, {scale, part_weight});
+        }
+        sum = j == 0 ? part_sum : expr.apply(Op::Add, {sum, part_sum});
+        weight = j == 0 ? part_weight : expr.apply(Op::Add, {weight, part_weight});
+    }
+    return extracted(expr, expr.cast(expr.apply(Op::Div, {sum, weight}), type.dtype));
+}
+
+class Preparation {
+public:
+    Preparation(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied)
+        : from_(graph), machine_(machine), copied_(copied), renamed_(graph.nodes.size()) {}
+
+    Graph run() {
+        for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
+            Node node = from_.nodes[i];
+            rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
+            renamed_[i] = convert(std::move(node));
+        }
+        for (const auto& [value, bytes] : from_.constants) to_.constants.emplace_back(renamed_[value.index()], bytes);
+        for (const Output& output : from_.outputs) convert(output);
+        return std::move(to_);
+    }
+
+private:
+    ValueId add(Node node) {
+        to_.nodes.push_back(std::move(node));
+        return ValueId(static_cast<std::int64_t>(to_.nodes.size()) - 1);
+    }
+
+    ValueId add_copy(ValueId value) {
+        const Type type = to_[value].type;
+        Expr expr;
+        expr.load({value.value, type.dtype, identity_map(type.shape), {}});
+        return add({type, Pointwise{std::move(expr)}, to_[value].source});
+    }
+
+    ValueId convert(Node node) {
+        if (auto* attention = std::get_if<Attention>(&node.op)) return split(std::move(node), *attention);
+        if (auto* update = std::get_if<Update>(&node.op)) copy_state_if_needed(*update);
+        return add(std::move(node));
+    }
+
+    ValueId split(Node node, Attention& op) {
+        const Type type = node.type;
+        op.splits = choose_splits(op, machine_);
+        const Shape whole{op.space[0], op.space[1], op.space[2], op.space[4]};
+        node.type = {DType::F32, {op.splits, op.space[0], op.space[1], op.space[2], op.space[4] + 2}};
+        const Attention copy = op;
+        const Source source = node.source;
+        const ValueId partial = add(std::move(node));
+        return add({{type.dtype, whole}, Pointwise{combination(partial, copy, type)}, source});
+    }
+
+    void copy_state_if_needed(Update& update) {
+        const auto* input = std::get_if<Input>(&to_[update.state].op);
+        const bool fixed = input != nullptr && (input->role != Role::State || !written_back(update.state));
+        if (copied_.count(updates_++) == 0 && !fixed) return;
+        const ValueId copy = add_copy(update.state);
+        update.state = copy;
+        update.target.source = copy.value;
+    }
+
+    [[nodiscard]] bool written_back(ValueId state) const {
+        return std::any_of(from_.outputs.begin(), from_.outputs.end(), [&](const Output& output) {
+            return output.state_input.valid() && renamed_[output.state_input.index()] == state;
+        });
+    }
+
+    /// The input whose buffer the value lives in, through updates in place; invalid for others.
+    [[nodiscard]] ValueId home(ValueId value) const {
+        while (const auto* update = std::get_if<Update>(&to_[value].op)) value = update->state;
+        return std::holds_alternative<Input>(to_[value].op) ? value : ValueId();
+    }
+
+    void convert(const Output& output) {
+        Output result = output;
+        result.value = renamed_[output.value.index()];
+        if (output.state_input.valid()) {
+            result.state_input = renamed_[output.state_input.index()];
+            if (result.value == result.state_input) return;
+            if (home(result.value) != result.state_input) result.value = write_back(result);
+        } else if (std::holds_alternative<Update>(to_[result.value].op) || home(result.value).valid() ||
+                   !taken_.insert(result.value).second) {
+            result.value = add_copy(result.value);
+        }
+        to_.outputs.push_back(std::move(result));
+    }
+
+    ValueId write_back(const Output& output) {
+        const Type type = to_[output.state_input].type;
+        Update update;
+        update.state = output.state_input;
+        update.space = type.shape;
+        update.target = {output.state_input.value, type.dtype, identity_map(type.shape), {}};
+        update.expr.load({output.value.value, type.dtype, identity_map(type.shape), {}});
+        return add({type, std::move(update), to_[output.value].source});
+    }
+
+    const Graph& from_;
+    const Machine& machine_;
+    const std::set<std::size_t>& copied_;
+    std::vector<ValueId> renamed_;
+    Graph to_;
+    std::size_t updates_ = 0;
+    std::set<ValueId> taken_;
+};
+
+}  // namespace
+
+Graph prepare(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied) {
+    return Preparation(graph, machine, copied).run();
+}
+
+}  // namespace stretto

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <set>
+
+#include "base/machine.h"
+#include "graph/graph.h"
+
+namespace stretto {
+
+/// Makes every write explicit and every value storable, so that a buffer can be given to each value:
+/// - attention is split over the context for the machine; an expression combines the parts;
+/// - a state's new value is an Update of it;
+/// - each result is a value of its own, not an input or a state;
+/// - an Update whose old value is still needed, or may not be changed, works on a copy: those of inputs that are not
+///   written back, and those in `copied` (the n-th Update of the graph).
+[[nodiscard]] Graph prepare(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied);
+
+}  // namespace stretto

@@ -1,0 +1,81 @@
+#include "fuse/region.h"
+
+#include <type_traits>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+/// Calls visit(access, is_write, in_prologue) for every access of a region body, const or not.
+template <class Visit>
+class Walker {
+public:
+    explicit Walker(Visit visit) : visit_(std::move(visit)) {}
+
+    template <class Body>
+    void operator()(Body& body) const {
+        using Kind = std::remove_const_t<Body>;
+        if constexpr (std::is_same_v<Kind, MapRegion>) {
+            stores(body.stores);
+        } else if constexpr (std::is_same_v<Kind, ReduceRegion>) {
+            reads(body.term, false);
+            stores(body.stores);
+        } else if constexpr (std::is_same_v<Kind, MatMulRegion>) {
+            for (auto& stat : body.stats) {
+                reads(stat.term, true);
+                reads(stat.finish, true);
+            }
+            reads(body.a, true);
+            for (auto& weight : body.weights) visit_(weight, false, false);
+            stores(body.stores);
+        } else {
+            reads(body.query, false);
+            visit_(body.key, false, false);
+            visit_(body.value, false, false);
+            reads(body.mask, false);
+            reads(body.length, false);
+            visit_(body.partial, true, false);
+        }
+    }
+
+private:
+    template <class E>
+    void reads(E& expr, bool in_prologue) const {
+        for (auto& access : expr.accesses) visit_(access, false, in_prologue);
+    }
+    template <class Stores>
+    void stores(Stores& list) const {
+        for (auto& store : list) {
+            reads(store.expr, false);
+            visit_(store.target, true, false);
+        }
+    }
+
+    Visit visit_;
+};
+
+struct SpaceOf {
+    Shape operator()(const MapRegion& region) const { return region.space; }
+    Shape operator()(const ReduceRegion& region) const { return region.space; }
+    Shape operator()(const MatMulRegion& region) const { return {region.space.begin(), region.space.end()}; }
+    Shape operator()(const AttentionRegion& region) const { return {region.space.begin(), region.space.end()}; }
+};
+
+}  // namespace
+
+std::vector<Use> uses(const Region& region) {
+    std::vector<Use> out;
+    std::visit(Walker([&](const Access& access, bool write, bool in_prologue) {
+                   out.push_back({&access, write, in_prologue});
+               }),
+               region.body);
+    return out;
+}
+
+void change_accesses(Region& region, const std::function<void(Access&)>& change) {
+    std::visit(Walker([&](Access& access, bool, bool) { change(access); }), region.body);
+}
+
+Shape space_of(const Region& region) { return std::visit(SpaceOf{}, region.body); }
+
+}  // namespace stretto

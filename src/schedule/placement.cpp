@@ -1,0 +1,72 @@
+#include "schedule/placement.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace stretto {
+namespace {
+
+double duration(const TaskGraph& graph, const Task& task, const Machine& machine) {
+    std::int64_t bytes = streamed_bytes(graph, task);
+    for (const Footprint& read : task.reads) {
+        const Buffer& buffer = graph.regions[read.buffer];
+        if (buffer.role != BufferRole::Parameter) bytes += volume(read.box) * static_cast<std::int64_t>(size_of(buffer.dtype));
+    }
+    return machine.task_us + static_cast<double>(bytes) * machine.workers / machine.bandwidth;
+}
+
+/// Latest end of the tasks in a range; ranges repeat from task to task, so the last answers are kept.
+class LatestEnd {
+public:
+    explicit LatestEnd(const std::vector<double>& ends) : ends_(ends) {}
+
+    double of(Range tasks) {
+        for (const auto& [known, end] : recent_) {
+            if (known == tasks) return end;
+        }
+        const auto first = ends_.begin() + tasks.begin;
+        const double end = *std::max_element(first, ends_.begin() + tasks.end);
+        if (recent_.size() >= 8) recent_.erase(recent_.begin());
+        recent_.emplace_back(tasks, end);
+        return end;
+    }
+
+private:
+    const std::vector<double>& ends_;
+    std::vector<std::pair<Range, double>> recent_;
+};
+
+}  // namespace
+
+std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task) {
+    const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[task.region].body);
+    if (matmul == nullptr || !matmul->streamed) return 0;
+    const auto row = matmul->space[3] * static_cast<std::int64_t>(size_of(matmul->weights.front().type));
+    return row * task.tile[2].size() * static_cast<std::int64_t>(matmul->weights.size());
+}
+
+std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine) {
+    const auto workers = static_cast<std::size_t>(machine.workers);
+    std::vector<double> free(workers, 0);
+    std::vector<std::int64_t> streamed(workers, 0);
+    std::vector<double> ends(graph.tasks.size(), 0);
+    std::vector<std::int32_t> placed;
+    LatestEnd latest(ends);
+    for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
+        const Task& task = graph.tasks[t];
+        double ready = 0;
+        for (Range range : task.after) ready = std::max(ready, latest.of(range) + machine.counter_us);
+        std::size_t best = 0;
+        const auto key = [&](std::size_t w) { return std::tuple(std::max(free[w], ready), streamed[w], w); };
+        for (std::size_t w = 1; w < workers; ++w) {
+            if (key(w) < key(best)) best = w;
+        }
+        free[best] = std::max(free[best], ready) + duration(graph, task, machine);
+        ends[t] = free[best];
+        streamed[best] += streamed_bytes(graph, task);
+        placed.push_back(static_cast<std::int32_t>(best));
+    }
+    return placed;
+}
+
+}  // namespace stretto

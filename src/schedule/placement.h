@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "base/machine.h"
+#include "tile/task.h"
+
+namespace stretto {
+
+/// The worker of every task, by task number. Tasks are taken in order; each goes where it can start first, and among
+/// equals to the worker that streams the fewest bytes so far, so that streams stay balanced.
+[[nodiscard]] std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine);
+
+/// Bytes that a task takes from its worker's stream.
+[[nodiscard]] std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task);
+
+}  // namespace stretto

@@ -1,0 +1,170 @@
+#include "tile/tile.h"
+
+#include <algorithm>
+
+#include "abi/abi.h"
+#include "base/error.h"
+#include "tile/dependencies.h"
+#include "tile/footprints.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kMaxTokens = 8;           ///< rows of m that a MatMul task computes together
+constexpr std::int64_t kMaxAccumulators = 8192;  ///< of one MatMul task
+constexpr std::int64_t kQueryRows = 8;           ///< of one attention task
+constexpr std::int64_t kLanes = 32;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+class Tiler {
+public:
+    Tiler(RegionGraph regions, const Machine& machine) : machine_(machine) { graph_.regions = std::move(regions); }
+
+    TaskGraph run() {
+        for (std::size_t r = 0; r < graph_.regions.regions.size(); ++r) {
+            const auto first = static_cast<std::int64_t>(graph_.tasks.size());
+            std::visit([&](const auto& body) { cut(r, body); }, graph_.regions.regions[r].body);
+            graph_.tasks_of.push_back({first, static_cast<std::int64_t>(graph_.tasks.size())});
+        }
+        find_dependencies(graph_);
+        return std::move(graph_);
+    }
+
+private:
+    void add(std::size_t region, const std::array<Range, 4>& tile) {
+        Footprints touched = footprints(graph_.regions, graph_.regions.regions[region], tile);
+        graph_.tasks.push_back({RegionId(static_cast<std::int64_t>(region)), tile, std::move(touched.reads),
+                                std::move(touched.writes), {}});
+    }
+
+    void cut_linear(std::size_t region, std::int64_t total, std::int64_t piece) {
+        for (std::int64_t begin = 0; begin < total; begin += piece) {
+            add(region, {Range{begin, std::min(begin + piece, total)}, {}, {}, {}});
+        }
+    }
+
+    void cut(std::size_t region, const MapRegion& map) {
+        const std::int64_t total = volume(map.space);
+        const std::int64_t threads = machine_.consumer_warps * kLanes;
+        const std::int64_t share = round_up(ceil_div(total, machine_.workers), kLanes);
+        // Fewer positions than threads would only spread the hand-off over more signals.
+        cut_linear(region, total, round_up(std::max(share, threads), unit_of(map.stores, map.space)));
+    }
+
+    void cut(std::size_t region, const ReduceRegion& reduce) {
+        const Shape outer(reduce.space.begin(), reduce.space.begin() + reduce.kept);
+        const std::int64_t total = volume(outer);
+        const std::int64_t share = std::max<std::int64_t>(ceil_div(total, machine_.workers), machine_.consumer_warps);
+        cut_linear(region, total, round_up(share, unit_of(reduce.stores, outer)));
+    }
+
+    /// Row-major positions that one task must keep together: a data-dependent store may write the same bytes for
+    /// two coordinates, so all coordinates that its place depends on belong to one task.
+    static std::int64_t unit_of(const std::vector<Store>& stores, const Shape& space) {
+        std::int64_t unit = 1;
+        for (const Store& store : stores) {
+            for (std::int32_t index : store.indices) {
+                std::size_t d = 0;
+                while (d < space.size() && (space[d] == 1 || !depends_on(store.expr, index, d))) ++d;
+                std::int64_t inner = 1;
+                for (; d < space.size(); ++d) inner *= space[d];
+                unit = std::max(unit, inner);
+            }
+        }
+        return unit;
+    }
+
+    void cut(std::size_t region, const MatMulRegion& matmul) {
+        const auto [batch, m, n, k] = matmul.space;
+        const std::int64_t tokens = tokens_per_task(region, matmul);
+        const std::int64_t columns = columns_per_task(matmul, tokens);
+        for (std::int64_t b = 0; b < batch; ++b) {
+            for (std::int64_t i = 0; i < m; i += tokens) {
+                for (std::int64_t j = 0; j < n; j += columns) {
+                    add(region, {Range{b, b + 1}, {i, std::min(i + tokens, m)}, {j, std::min(j + columns, n)}, {}});
+                }
+            }
+        }
+    }
+
+    /// As many rows of m as fit beside the ring, with half of the shared memory left to it.
+    [[nodiscard]] std::int64_t tokens_per_task(std::size_t region, const MatMulRegion& matmul) const {
+        std::int64_t tokens = std::min(matmul.space[1], kMaxTokens);
+        const auto fits = [&](std::int64_t count) {
+            const std::array<Range, 4> tile{Range{0, 1}, {0, count}, {0, 1}, {}};
+            const Region& r = graph_.regions.regions[region];
+            return scratch_bytes(r, tile, machine_.consumer_warps) <= machine_.shared_bytes / 2;
+        };
+        while (tokens > 1 && !fits(tokens)) --tokens;
+        ensure(fits(tokens), "a row of a contraction does not fit in shared memory");
+        return tokens;
+    }
+
+    /// Contractions over the same left side run side by side: together they get one task for each worker.
+    [[nodiscard]] std::int64_t columns_per_task(const MatMulRegion& matmul, std::int64_t tokens) const {
+        const auto row_cost = [](const MatMulRegion& r) { return static_cast<std::int64_t>(r.weights.size()) * r.space[3]; };
+        const auto total_cost = [&](const MatMulRegion& r) {
+            return r.space[0] * ceil_div(r.space[1], tokens) * r.space[2] * row_cost(r);
+        };
+        std::int64_t cost = 0;
+        for (const Region& other : graph_.regions.regions) {
+            const auto* sibling = std::get_if<MatMulRegion>(&other.body);
+            if (sibling != nullptr && sibling->a == matmul.a && sibling->stats == matmul.stats &&
+                sibling->space[1] == matmul.space[1]) {
+                cost += total_cost(*sibling);
+            }
+        }
+        std::int64_t columns = ceil_div(ceil_div(cost, machine_.workers), row_cost(matmul));
+        // Without the ring, neighbouring lanes read neighbouring columns.
+        if (!matmul.streamed) columns = round_up(columns, kLanes);
+        const std::int64_t accumulators = tokens * static_cast<std::int64_t>(matmul.weights.size());
+        const std::int64_t most = std::max<std::int64_t>(kMaxAccumulators / accumulators, 1);
+        const std::int64_t pieces = ceil_div(columns, most);
+        return std::clamp<std::int64_t>(ceil_div(columns, pieces), 1, matmul.space[2]);
+    }
+
+    void cut(std::size_t region, const AttentionRegion& attention) {
+        const auto& s = attention.space;
+        const std::int64_t queries = std::clamp<std::int64_t>(kQueryRows / attention.group, 1, std::max<std::int64_t>(s[2], 1));
+        for (std::int64_t b = 0; b < s[0]; ++b) {
+            for (std::int64_t head = 0; head < s[1] / attention.group; ++head) {
+                for (std::int64_t q = 0; q < s[2]; q += queries) {
+                    for (std::int64_t split = 0; split < attention.splits; ++split) {
+                        add(region, {Range{b, b + 1}, {head, head + 1}, {q, std::min(q + queries, s[2])}, {split, split + 1}});
+                    }
+                }
+            }
+        }
+    }
+
+    const Machine& machine_;
+    TaskGraph graph_;
+};
+
+}  // namespace
+
+std::int64_t rows_per_slot(const MatMulRegion& region, std::int64_t slot_bytes) {
+    const auto row = region.space[3] * static_cast<std::int64_t>(size_of(region.weights.front().type));
+    return slot_bytes / std::max<std::int64_t>(row, 1);
+}
+
+std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile, std::int32_t warps) {
+    if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
+        const bool wide = matmul->a_type == DType::F64;
+        return abi::matmul_scratch({tile[1].size(), tile[2].size(), matmul->space[3],
+                                    static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4,
+                                    static_cast<long long>(matmul->weights.size()),
+                                    static_cast<long long>(matmul->stats.size()), matmul->streamed},
+                                   warps);
+    }
+    if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
+        return abi::attention_scratch(attention->group * tile[2].size(), attention->space[4], warps);
+    }
+    return 0;
+}
+
+TaskGraph tile(RegionGraph regions, const Machine& machine) { return Tiler(std::move(regions), machine).run(); }
+
+}  // namespace stretto
