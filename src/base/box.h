@@ -18,9 +18,7 @@ struct Range {
     bool operator==(const Range&) const = default;
 };
 
-[[nodiscard]] inline bool intersects(Range a, Range b) {
-    return a.begin < b.end && b.begin < a.end;
-}
+[[nodiscard]] inline bool intersects(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 [[nodiscard]] inline bool contains(Range outer, Range inner) {
     return outer.begin <= inner.begin && inner.end <= outer.end;
 }

@@ -23,19 +23,13 @@ constexpr std::array<Row, 8> kRows{{{DType::Bool, 1, "bool"},
                                     {DType::F32, 4, "f32"},
                                     {DType::F64, 8, "f64"}}};
 
-const Row& row(DType type) {
-    return kRows.at(static_cast<std::size_t>(type));
-}
+const Row& row(DType type) { return kRows.at(static_cast<std::size_t>(type)); }
 
 }  // namespace
 
-std::size_t size_of(DType type) {
-    return row(type).size;
-}
+std::size_t size_of(DType type) { return row(type).size; }
 
-std::string_view name(DType type) {
-    return row(type).name;
-}
+std::string_view name(DType type) { return row(type).name; }
 
 DType parse_dtype(std::string_view text) {
     for (const Row& candidate : kRows) {
@@ -44,12 +38,8 @@ DType parse_dtype(std::string_view text) {
     throw UserError("unknown element type '" + std::string(text) + "'");
 }
 
-bool is_float(DType type) {
-    return type >= DType::F16;
-}
+bool is_float(DType type) { return type >= DType::F16; }
 
-bool is_narrow_float(DType type) {
-    return type == DType::F16 || type == DType::BF16;
-}
+bool is_narrow_float(DType type) { return type == DType::F16 || type == DType::BF16; }
 
 }  // namespace stretto

@@ -1,13 +1,13 @@
 #include "fuse/build.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "fuse/expand.h"
 #include "fuse/length.h"
+#include "fuse/prepare.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -19,12 +19,18 @@ using Way = Decisions::Way;
 constexpr std::int64_t kBulkAlignment = 16;
 
 /// The map of a whole dense value over its own coordinates.
-Access whole_access(ValueId id, const Type& type) { return {id.value, type.dtype, identity_map(type.shape), {}}; }
+Access whole_access(ValueId id, const Type& type) {
+    return {id.value, type.dtype, identity_map(type.shape), {}};
+}
 
 class RegionBuilder {
 public:
     RegionBuilder(const Graph& graph, const Decisions& decisions, const Machine& machine, Numerics numerics)
-        : graph_(graph), decisions_(decisions), machine_(machine), numerics_(numerics), expansion_(graph, decisions) {
+        : graph_(graph),
+          decisions_(decisions),
+          machine_(machine),
+          numerics_(numerics),
+          expansion_(graph, decisions) {
         members_.resize(graph.nodes.size());
         readers_.resize(graph.nodes.size());
         for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -61,11 +67,13 @@ private:
         std::sort(values.begin(), values.end());
         const Source& source = graph_[values.back()].source;
         const std::string& place = source.module.empty() ? source.op : source.module;
-        drafts_.push_back({{fmt::format("{}#{}", place, values.back().value), std::move(body)}, std::move(values)});
+        drafts_.push_back(
+            {{fmt::format("{}#{}", place, values.back().value), std::move(body)}, std::move(values)});
     }
 
     /// One expression that holds a value (as its last node) and the indirect coordinates of its store.
-    [[nodiscard]] Store make_store(Access target, const Expr& value, const std::vector<Expr>& coordinates) const {
+    [[nodiscard]] Store make_store(Access target, const Expr& value,
+                                   const std::vector<Expr>& coordinates) const {
         Store store;
         store.target = std::move(target);
         for (const Expr& coordinate : coordinates) {
@@ -82,7 +90,8 @@ private:
 
     /// The store of a Pointwise or Update value, seen through `view` (into its row-major space) and with the loads of
     /// `accumulators` replaced by Acc nodes.
-    [[nodiscard]] Store store_of(ValueId id, const IndexMap* view, const std::vector<ValueId>& accumulators) const {
+    [[nodiscard]] Store store_of(ValueId id, const IndexMap* view,
+                                 const std::vector<ValueId>& accumulators) const {
         const Node& node = graph_[id];
         const auto* update = std::get_if<Update>(&node.op);
         const Shape& space = update != nullptr ? update->space : node.type.shape;
@@ -110,7 +119,8 @@ private:
         return make_store(std::move(target), seen(whole.root()), coordinates);
     }
 
-    [[nodiscard]] Expr with_accumulators(const Expr& expr, const std::vector<ValueId>& accumulators, ValueId id) const {
+    [[nodiscard]] Expr with_accumulators(const Expr& expr, const std::vector<ValueId>& accumulators,
+                                         ValueId id) const {
         if (accumulators.empty()) return expr;
         Expr out;
         std::vector<std::int32_t> done;
@@ -119,9 +129,11 @@ private:
             for (std::int32_t& arg : copy.args) arg = done[static_cast<std::size_t>(arg)];
             if (node.op == Op::Load) {
                 const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
-                const auto found = std::find(accumulators.begin(), accumulators.end(), ValueId(access.source));
+                const auto found =
+                    std::find(accumulators.begin(), accumulators.end(), ValueId(access.source));
                 if (found != accumulators.end()) {
-                    if (!access.indirect.empty() || !is_linear_identity(access.map, volume(access.map.shape()))) {
+                    if (!access.indirect.empty() ||
+                        !is_linear_identity(access.map, volume(access.map.shape()))) {
                         throw NotAnEpilogue{id};
                     }
                     const auto number = static_cast<int>(found - accumulators.begin());
@@ -141,7 +153,8 @@ private:
 
     [[nodiscard]] RegionBody map_region(ValueId id) const {
         const auto* update = std::get_if<Update>(&graph_[id].op);
-        return MapRegion{update != nullptr ? update->space : graph_[id].type.shape, {store_of(id, nullptr, {})}};
+        return MapRegion{update != nullptr ? update->space : graph_[id].type.shape,
+                         {store_of(id, nullptr, {})}};
     }
 
     void add_anchor(ValueId id) {
@@ -155,7 +168,8 @@ private:
         std::vector<ValueId> values = accumulators;
         values.insert(values.end(), epilogue.begin(), epilogue.end());
         const auto* reduce = std::get_if<Reduce>(&graph_[id].op);
-        add(reduce != nullptr ? reduce_region(id, *reduce, accumulators, epilogue) : matmul_region(accumulators, epilogue),
+        add(reduce != nullptr ? reduce_region(id, *reduce, accumulators, epilogue)
+                              : matmul_region(accumulators, epilogue),
             std::move(values));
     }
 
@@ -195,7 +209,8 @@ private:
         return result;
     }
 
-    [[nodiscard]] RegionBody reduce_region(ValueId id, const Reduce& reduce, const std::vector<ValueId>& accumulators,
+    [[nodiscard]] RegionBody reduce_region(ValueId id, const Reduce& reduce,
+                                           const std::vector<ValueId>& accumulators,
                                            const std::vector<ValueId>& epilogue) const {
         ReduceRegion region;
         region.space = graph_[id].type.shape;
@@ -219,21 +234,31 @@ private:
         region.a_type = first.a.type;
         Prologue prologue = make_prologue(expansion_.expanded(first.a), first.space,
                                           [&](std::int32_t source) { return expansion_.reduction(source); });
-        for (RowStat& stat : prologue.stats) region.stats.push_back({finished(stat.term), finished(stat.finish)});
-        region.a = finished(prologue.a);
+        for (RowStat& stat : prologue.stats) {
+            region.stats.push_back({one_column(finished(stat.term)), one_column(finished(stat.finish))});
+        }
+        region.a = one_column(finished(prologue.a));
         for (ValueId id : accumulators) region.weights.push_back(std::get<Contract>(graph_[id].op).b);
-        region.streamed = std::all_of(region.weights.begin(), region.weights.end(),
-                                      [&](const Access& weight) { return is_streamable(weight, region.space); });
+        region.streamed =
+            std::all_of(region.weights.begin(), region.weights.end(),
+                        [&](const Access& weight) { return is_streamable(weight, region.space); });
         const auto [batch, m, n, k] = region.space;
         const IndexMap view{{{atom(batch, m * n)}, {atom(m, n)}, {atom(n, 1)}, {atom(k, 0)}}, 0};
         region.stores = stores(view, accumulators, epilogue);
         return region;
     }
 
+    /// The left side is the same for every column: it is evaluated at n = 0.
+    [[nodiscard]] static Expr one_column(Expr expr) {
+        for (Access& access : expr.accesses) access.map.dims[2] = {atom(1, 0)};
+        return expr;
+    }
+
     /// Are the rows of n contiguous, one after the other, aligned, and constant during a launch?
     [[nodiscard]] bool is_streamable(const Access& weight, const std::array<std::int64_t, 4>& space) const {
         const auto* input = std::get_if<Input>(&graph_[ValueId(weight.source)].op);
-        if (input == nullptr || (input->role != Role::Parameter && input->role != Role::Constant)) return false;
+        if (input == nullptr || (input->role != Role::Parameter && input->role != Role::Constant))
+            return false;
         const auto [batch, m, n, k] = space;
         const auto size = static_cast<std::int64_t>(size_of(weight.type));
         const IndexMap rows = normalized(weight.map);
@@ -264,7 +289,7 @@ private:
         region.key.map = inserted_dim(op.key.map, 2, queries);
         region.value = op.value;
         region.value.map = inserted_dim(op.value.map, 2, queries);
-        region.group = std::gcd(group_of(op.key.map), group_of(op.value.map));
+        region.group = heads_per_row(op);
         if (!op.mask.empty()) {
             const Expr mask = finished(expansion_.expanded(op.mask));
             region.length = length_bound(mask, {batch, heads, queries, context});
@@ -282,12 +307,6 @@ private:
                            0},
                           {}};
         return region;
-    }
-
-    /// How many neighbouring heads read the same rows.
-    static std::int64_t group_of(const IndexMap& map) {
-        const Atom last = normalized(map).dims[1].back();
-        return last.stride == 0 && !last.masked() ? last.extent : 1;
     }
 
     const Graph& graph_;

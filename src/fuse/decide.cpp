@@ -17,8 +17,11 @@ double operations(const Expr& expr) {
         switch (node.op) {
             case Op::Const:
             case Op::Acc:
-            case Op::Stat: break;
-            case Op::Load: sum += 4; break;
+            case Op::Stat:
+                break;
+            case Op::Load:
+                sum += 4;
+                break;
             case Op::Exp:
             case Op::Log:
             case Op::Sqrt:
@@ -27,13 +30,18 @@ double operations(const Expr& expr) {
             case Op::Div:
             case Op::Sigmoid:
             case Op::FloorDiv:
-            case Op::Mod: sum += 8; break;
+            case Op::Mod:
+                sum += 8;
+                break;
             case Op::Sin:
             case Op::Cos:
             case Op::Tanh:
             case Op::Erf:
-            case Op::Pow: sum += 32; break;
-            default: sum += 1;
+            case Op::Pow:
+                sum += 32;
+                break;
+            default:
+                sum += 1;
         }
     }
     return sum;
@@ -201,13 +209,19 @@ private:
 
     /// Has a contraction epilogues or merged contractions already, so that it must keep its own region?
     [[nodiscard]] bool has_members(ValueId contract) const {
-        return std::any_of(result_.anchor.begin(), result_.anchor.end(), [&](ValueId a) { return a == contract; });
+        for (std::size_t i = 0; i < count_; ++i) {
+            if (result_.anchor[i] == contract && result_.way[i] != Way::Inline) return true;
+        }
+        return false;
     }
 
     /// Backward: is `id` recomputed by its consumers?
     void decide_inlining(ValueId id) {
         const bool reduction = as<Reduce>(id) != nullptr;
-        const bool open = way(id) == Way::Map || way(id) == Way::Inline || reduction;
+        // Where the accumulator itself is stored for others, an epilogue saves no hand-off.
+        const bool idle_epilogue =
+            way(id) == Way::Epilogue && is_stored_besides(result_.anchor[id.index()], id);
+        const bool open = way(id) == Way::Map || way(id) == Way::Inline || reduction || idle_epilogue;
         if (!open || as<Update>(id) != nullptr) return;
         if (consumers_[id.index()].empty() || needs_buffer_[id.index()]) {
             if (way(id) == Way::Inline) way(id) = Way::Map;
@@ -231,12 +245,21 @@ private:
             const bool fits = prologue && op->op == ReduceOp::Sum && volume(op->extents) == *row &&
                               graph_[id].type.dtype != DType::F64;
             way(id) = fits && recompute < hand_off ? Way::Inline : Way::Anchor;
-        } else {
-            way(id) = chained || recompute < hand_off ? Way::Inline : Way::Map;
+        } else if (chained || recompute < hand_off) {
+            way(id) = Way::Inline;
         }
         if (way(id) != Way::Inline) return;
         evaluations_[id.index()] = evaluations;
         row_length_[id.index()] = prologue ? *row : 0;
+    }
+
+    /// Is the result of a contraction read by anything but `reader` and other values of its own region?
+    [[nodiscard]] bool is_stored_besides(ValueId contraction, ValueId reader) const {
+        const auto& users = consumers_[contraction.index()];
+        return std::any_of(users.begin(), users.end(), [&](ValueId user) {
+            const Way way = result_.way[user.index()];
+            return user != reader && way != Way::Epilogue && way != Way::Inline;
+        });
     }
 
     /// Length of the rows of the contraction whose left side `user` computes from `id`; 0 where it is anything else.
@@ -257,7 +280,8 @@ private:
         if (const auto* attention = as<Attention>(user)) {
             const auto [b, h, q, s, d] = attention->space;
             const bool query = attention->query.source == id.value;
-            return spread(static_cast<double>(b * h * q) * static_cast<double>(query ? d * attention->splits : s));
+            return spread(static_cast<double>(b * h * q) *
+                          static_cast<double>(query ? d * attention->splits : s));
         }
         if (result_.way[user.index()] == Way::Inline) return evaluations_[user.index()];
         if (const auto* reduce = as<Reduce>(user)) {
@@ -271,7 +295,8 @@ private:
     void join_reduction(ValueId id) {
         if (way(id) != Way::Map || ruled_out_.epilogue.count(id) != 0) return;
         for (ValueId source : elementwise_sources(id)) {
-            if (as<Reduce>(source) == nullptr || way(source) != Way::Anchor || depends_otherwise(id, source)) continue;
+            if (as<Reduce>(source) == nullptr || way(source) != Way::Anchor || depends_otherwise(id, source))
+                continue;
             way(id) = Way::Epilogue;
             result_.anchor[id.index()] = source;
             return;

@@ -1,9 +1,9 @@
 #include "fuse/fuse.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "base/error.h"
 #include "fuse/build.h"
@@ -17,10 +17,14 @@ namespace {
 
 BufferRole role_of(const Input& input) {
     switch (input.role) {
-        case Role::Parameter: return BufferRole::Parameter;
-        case Role::State: return BufferRole::State;
-        case Role::Constant: return BufferRole::Constant;
-        case Role::User: return BufferRole::Input;
+        case Role::Parameter:
+            return BufferRole::Parameter;
+        case Role::State:
+            return BufferRole::State;
+        case Role::Constant:
+            return BufferRole::Constant;
+        case Role::User:
+            return BufferRole::Input;
     }
     throw InternalError("an input has an unknown role");
 }
@@ -28,7 +32,8 @@ BufferRole role_of(const Input& input) {
 /// Gives a buffer to every input and to every value that a region writes. An Update's value lives in its state's.
 class BufferTable {
 public:
-    BufferTable(const Graph& graph, const std::vector<DraftRegion>& drafts) : graph_(graph), buffer_(graph.nodes.size()) {
+    BufferTable(const Graph& graph, const std::vector<DraftRegion>& drafts)
+        : graph_(graph), buffer_(graph.nodes.size()) {
         std::vector<bool> written(graph.nodes.size(), false);
         for (const DraftRegion& draft : drafts) {
             for (const Use& use : uses(draft.region)) {
@@ -62,7 +67,8 @@ public:
 
 private:
     void add(std::size_t value, std::string name, BufferRole role) {
-        Buffer buffer{std::move(name), graph_.nodes[value].type.dtype, graph_.nodes[value].type.shape, role, nullptr};
+        Buffer buffer{std::move(name), graph_.nodes[value].type.dtype, graph_.nodes[value].type.shape, role,
+                      nullptr};
         for (const auto& [id, bytes] : graph_.constants) {
             if (id.index() == value) buffer.bytes = bytes;
         }
@@ -71,9 +77,9 @@ private:
     }
 
     [[nodiscard]] const Output* output_of(ValueId value) const {
-        const auto found = std::find_if(graph_.outputs.begin(), graph_.outputs.end(), [&](const Output& output) {
-            return output.value == value && !output.state_input.valid();
-        });
+        const auto found = std::find_if(
+            graph_.outputs.begin(), graph_.outputs.end(),
+            [&](const Output& output) { return output.value == value && !output.state_input.valid(); });
         return found != graph_.outputs.end() ? &*found : nullptr;
     }
 
@@ -97,7 +103,8 @@ std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Nume
         } catch (const Inexpressible& problem) {
             ensure(ruled_out.inlining.insert(ValueId(problem.source)).second, "a stored value was inlined");
         } catch (const NotAnEpilogue& problem) {
-            ensure(ruled_out.epilogue.insert(problem.value).second, "a value joined an epilogue against the rules");
+            ensure(ruled_out.epilogue.insert(problem.value).second,
+                   "a value joined an epilogue against the rules");
         }
     }
 }
@@ -113,14 +120,16 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
         ValueId update;
         const auto order = program_order(prepared, drafts, &update);
         if (!order) {
-            ensure(copied.insert(update_number(prepared, update)).second, "an update of a copy cannot be done in place");
+            ensure(copied.insert(update_number(prepared, update)).second,
+                   "an update of a copy cannot be done in place");
             continue;
         }
         BufferTable buffers(prepared, drafts);
         RegionGraph result;
         for (std::size_t r : *order) {
             result.regions.push_back(drafts[r].region);
-            change_accesses(result.regions.back(), [&](Access& access) { access.source = buffers.of(access.source); });
+            change_accesses(result.regions.back(),
+                            [&](Access& access) { access.source = buffers.of(access.source); });
         }
         result.buffers = buffers.take();
         return result;

@@ -17,7 +17,9 @@ public:
     }
 
 private:
-    [[nodiscard]] const ExprNode& at(std::int32_t node) const { return mask_.nodes[static_cast<std::size_t>(node)]; }
+    [[nodiscard]] const ExprNode& at(std::int32_t node) const {
+        return mask_.nodes[static_cast<std::size_t>(node)];
+    }
 
     /// Through integer conversions that keep the order of coordinates.
     [[nodiscard]] std::int32_t stripped(std::int32_t node) const {
@@ -56,13 +58,16 @@ private:
                 if (a < 0 || b < 0) return a < 0 ? b : a;
                 return out_.apply(Op::Min, {a, b});
             }
-            case Op::Cast: return bound(n.args[0]);
+            case Op::Cast:
+                return bound(n.args[0]);
             case Op::Select: {
                 const ExprNode& otherwise = at(n.args[2]);
-                const bool hides = otherwise.op == Op::Const && is_float(otherwise.type) && otherwise.value <= kHidden;
+                const bool hides =
+                    otherwise.op == Op::Const && is_float(otherwise.type) && otherwise.value <= kHidden;
                 return hides ? bound(n.args[0]) : -1;
             }
-            default: return -1;
+            default:
+                return -1;
         }
     }
 

@@ -25,7 +25,8 @@ bool reads_only_what_it_writes(const Region& region, ValueId state, ValueId upda
 
 }  // namespace
 
-std::optional<std::vector<std::size_t>> program_order(const Graph& graph, const std::vector<DraftRegion>& drafts,
+std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
+                                                      const std::vector<DraftRegion>& drafts,
                                                       ValueId* update) {
     constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
     std::vector<std::size_t> writer(graph.nodes.size(), kNobody);
@@ -62,7 +63,9 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph, const 
     for (const auto& targets : after) {
         for (std::size_t to : targets) ++open[to];
     }
-    const auto later = [&](std::size_t a, std::size_t b) { return drafts[a].values.back() > drafts[b].values.back(); };
+    const auto later = [&](std::size_t a, std::size_t b) {
+        return drafts[a].values.back() > drafts[b].values.back();
+    };
     std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
     for (std::size_t r = 0; r < drafts.size(); ++r) {
         if (open[r] == 0) ready.push(r);

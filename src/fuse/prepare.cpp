@@ -1,6 +1,7 @@
 #include "fuse/prepare.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace stretto {
 namespace {
@@ -8,13 +9,8 @@ namespace {
 /// Rows of context under which another split is not worth its share of the combining.
 constexpr std::int64_t kRowsPerSplit = 32;
 
-std::int64_t group_of(const IndexMap& heads) {
-    const Atom last = normalized(heads).dims[1].back();
-    return last.stride == 0 && !last.masked() ? last.extent : 1;
-}
-
 std::int64_t choose_splits(const Attention& op, const Machine& machine) {
-    const std::int64_t groups = op.space[0] * op.space[1] / group_of(op.key.map);
+    const std::int64_t groups = op.space[0] * op.space[1] / heads_per_row(op);
     const std::int64_t by_rows = (op.space[3] + kRowsPerSplit - 1) / kRowsPerSplit;
     const std::int64_t by_workers = machine.workers / std::max<std::int64_t>(groups, 1);
     return std::clamp<std::int64_t>(std::min(by_rows, by_workers), 1, std::max<std::int64_t>(by_rows, 1));
@@ -45,7 +41,8 @@ Expr combination(ValueId partial, const Attention& op, const Type& type) {
         std::int32_t part_sum = expr.load(part(j, 0, 1));
         std::int32_t part_weight = expr.load(part(j, depth + 1, 0));
         if (op.splits > 1) {
-            const std::int32_t scale = expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
+            const std::int32_t scale =
+                expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
             part_sum = expr.apply(Op::Mul, {scale, part_sum});
             part_weight = expr.apply(Op::Mul, {scale, part_weight});
         }
@@ -66,7 +63,8 @@ public:
             rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
             renamed_[i] = convert(std::move(node));
         }
-        for (const auto& [value, bytes] : from_.constants) to_.constants.emplace_back(renamed_[value.index()], bytes);
+        for (const auto& [value, bytes] : from_.constants)
+            to_.constants.emplace_back(renamed_[value.index()], bytes);
         for (const Output& output : from_.outputs) convert(output);
         return std::move(to_);
     }
@@ -85,12 +83,13 @@ private:
     }
 
     ValueId convert(Node node) {
-        if (auto* attention = std::get_if<Attention>(&node.op)) return split(std::move(node), *attention);
+        if (std::holds_alternative<Attention>(node.op)) return split(std::move(node));
         if (auto* update = std::get_if<Update>(&node.op)) copy_state_if_needed(*update);
         return add(std::move(node));
     }
 
-    ValueId split(Node node, Attention& op) {
+    ValueId split(Node node) {
+        auto& op = std::get<Attention>(node.op);
         const Type type = node.type;
         op.splits = choose_splits(op, machine_);
         const Shape whole{op.space[0], op.space[1], op.space[2], op.space[4]};
@@ -156,6 +155,14 @@ private:
 };
 
 }  // namespace
+
+std::int64_t heads_per_row(const Attention& op) {
+    const auto repeated = [](const IndexMap& map) {
+        const Atom last = normalized(map).dims[1].back();
+        return last.stride == 0 && !last.masked() ? last.extent : 1;
+    };
+    return std::gcd(repeated(op.key.map), repeated(op.value.map));
+}
 
 Graph prepare(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied) {
     return Preparation(graph, machine, copied).run();

@@ -15,4 +15,7 @@ namespace stretto {
 ///   written back, and those in `copied` (the n-th Update of the graph).
 [[nodiscard]] Graph prepare(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied);
 
+/// How many neighbouring query heads read the same key and value rows.
+[[nodiscard]] std::int64_t heads_per_row(const Attention& op);
+
 }  // namespace stretto

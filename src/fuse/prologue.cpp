@@ -43,7 +43,8 @@ private:
     }
 
     int statistic(const Access& access, const InlineReduction& reduction) {
-        const auto same = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == access; });
+        const auto same =
+            std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == access; });
         if (same != known_.end()) return same->second;
         const std::int64_t length = volume(reduction.reduce->extents);
         const bool along_rows = length == space_[3] && access.indirect.empty() && !access.map.masked() &&
@@ -57,7 +58,8 @@ private:
         }
         view.dims[3] = {atom(length, 1)};
         Shape term_space = reduction.shape;
-        term_space.insert(term_space.end(), reduction.reduce->extents.begin(), reduction.reduce->extents.end());
+        term_space.insert(term_space.end(), reduction.reduce->extents.begin(),
+                          reduction.reduce->extents.end());
         const auto term = through_view(reduction.term, view, term_space);
         if (!term) throw Inexpressible{access.source};
         RowStat stat;

@@ -58,7 +58,9 @@ struct SpaceOf {
     Shape operator()(const MapRegion& region) const { return region.space; }
     Shape operator()(const ReduceRegion& region) const { return region.space; }
     Shape operator()(const MatMulRegion& region) const { return {region.space.begin(), region.space.end()}; }
-    Shape operator()(const AttentionRegion& region) const { return {region.space.begin(), region.space.end()}; }
+    Shape operator()(const AttentionRegion& region) const {
+        return {region.space.begin(), region.space.end()};
+    }
 };
 
 }  // namespace

@@ -78,9 +78,7 @@ Tensor GraphBuilder::contract(const Tensor& a, const Tensor& b, DType result) {
     return reshape(add({{result, {count, m, n}}, std::move(node), {}}), shape);
 }
 
-Tensor GraphBuilder::matmul(const Tensor& a, const Tensor& b) {
-    return matmul(a, b, a.dtype);
-}
+Tensor GraphBuilder::matmul(const Tensor& a, const Tensor& b) { return matmul(a, b, a.dtype); }
 
 Tensor GraphBuilder::matmul(const Tensor& a, const Tensor& b, DType result) {
     if (a.rank() == 0 || b.rank() == 0) fail("cannot multiply a scalar as a matrix");

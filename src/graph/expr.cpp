@@ -17,9 +17,7 @@ constexpr std::array<OpInfo, 37> kOps{{
     {"select", 3}, {"cast", 1},
 }};
 
-bool is_logical(Op op) {
-    return op == Op::Not || (op >= Op::Lt && op <= Op::Or);
-}
+bool is_logical(Op op) { return op == Op::Not || (op >= Op::Lt && op <= Op::Or); }
 
 /// Equal as bits, so that 0.0 and -0.0 stay apart and NaN equals itself.
 bool same_node(const ExprNode& a, const ExprNode& b) {
@@ -29,9 +27,7 @@ bool same_node(const ExprNode& a, const ExprNode& b) {
 
 }  // namespace
 
-const OpInfo& info(Op op) {
-    return kOps.at(static_cast<std::size_t>(op));
-}
+const OpInfo& info(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
 
 std::int32_t Expr::add(ExprNode node) {
     for (std::size_t i = nodes.size(); i-- > 0;) {
@@ -62,9 +58,7 @@ std::int32_t Expr::constant(double value, DType type) {
     return add(std::move(node));
 }
 
-std::int32_t Expr::index(int dim) {
-    return add({Op::Index, DType::I64, {}, dim, 0});
-}
+std::int32_t Expr::index(int dim) { return add({Op::Index, DType::I64, {}, dim, 0}); }
 
 std::int32_t Expr::load(Access access, std::vector<std::int32_t> indirect) {
     ensure(access.indirect.size() == indirect.size(), "a load has one argument for each indirect coordinate");
@@ -73,13 +67,9 @@ std::int32_t Expr::load(Access access, std::vector<std::int32_t> indirect) {
     return add({Op::Load, type, std::move(indirect), number, 0});
 }
 
-std::int32_t Expr::acc(int number, DType type) {
-    return add({Op::Acc, type, {}, number, 0});
-}
+std::int32_t Expr::acc(int number, DType type) { return add({Op::Acc, type, {}, number, 0}); }
 
-std::int32_t Expr::stat(int number) {
-    return add({Op::Stat, DType::F32, {}, number, 0});
-}
+std::int32_t Expr::stat(int number) { return add({Op::Stat, DType::F32, {}, number, 0}); }
 
 std::int32_t Expr::apply(Op op, std::vector<std::int32_t> args) {
     ensure(!args.empty(), "apply needs arguments");

@@ -182,8 +182,6 @@ private:
 
 }  // namespace
 
-Expr folded(const Expr& expr) {
-    return expr.empty() ? expr : Folder(expr).run();
-}
+Expr folded(const Expr& expr) { return expr.empty() ? expr : Folder(expr).run(); }
 
 }  // namespace stretto

@@ -10,9 +10,7 @@ namespace {
 
 using Digits = std::vector<Atom>;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-    return a >= 0 ? (a + b - 1) / b : -(-a / b);
-}
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 std::int64_t extent_of(const Digits& digits) {
     std::int64_t product = 1;

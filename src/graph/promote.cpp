@@ -19,12 +19,8 @@ std::int32_t truth_of(Expr& expr, std::int32_t node) {
     return from == DType::Bool ? node : expr.cast(node, DType::Bool);
 }
 
-bool compares(Op op) {
-    return op == Op::Lt || op == Op::Le || op == Op::Eq || op == Op::Ne;
-}
-bool is_logic(Op op) {
-    return op == Op::And || op == Op::Or || op == Op::Not;
-}
+bool compares(Op op) { return op == Op::Lt || op == Op::Le || op == Op::Eq || op == Op::Ne; }
+bool is_logic(Op op) { return op == Op::And || op == Op::Or || op == Op::Not; }
 
 }  // namespace
 
@@ -54,8 +50,6 @@ std::int32_t apply_typed(Expr& expr, Op op, DType result, std::vector<std::int32
     return expr.apply(op, result, std::move(args));
 }
 
-std::string to_text(const Shape& shape) {
-    return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string to_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 }  // namespace stretto

@@ -1,10 +1,10 @@
 #include "schedule/handoffs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -66,7 +66,8 @@ private:
 
     void connect(std::size_t region) {
         const Range tasks = graph_.tasks_of[region];
-        std::map<std::size_t, Needs, std::greater<>> needs;  // the latest writers first: they may cover the others
+        std::map<std::size_t, Needs, std::greater<>>
+            needs;  // the latest writers first: they may cover the others
         for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
             for (Range range : graph_.tasks[static_cast<std::size_t>(t)].after) {
                 needs[region_of(range.begin)][t].push_back(range);
@@ -75,20 +76,19 @@ private:
         std::vector<bool>& complete = complete_[region];
         std::vector<std::pair<std::size_t, Choice>> chosen;
         std::map<std::int64_t, std::size_t> waits;
-        double cost = 0;
         for (auto& [writer, by_task] : needs) {
             if (complete[writer]) continue;
-            std::erase_if(by_task, [&](auto& entry) {
-                std::erase_if(entry.second, [&](Range range) { return on_same_worker(entry.first, range); });
-                return entry.second.empty();
-            });
+            for (auto& [task, ranges] : by_task) {
+                std::erase_if(ranges,
+                              [&, reader = task](Range range) { return on_same_worker(reader, range); });
+            }
+            std::erase_if(by_task, [](const auto& entry) { return entry.second.empty(); });
             if (by_task.empty()) {
                 plan_.edges.push_back(edge(writer, region, HandOff::SameWorker));
                 continue;
             }
             Choice choice = cheapest(writer, by_task);
             for (const auto& [task, ranges] : by_task) waits[task] += waits_for(choice, ranges);
-            cost += choice.cost;
             const bool everyone = static_cast<std::int64_t>(by_task.size()) == tasks.size();
             if (everyone) {
                 for (std::size_t r = 0; r < complete.size(); ++r) {
@@ -98,12 +98,19 @@ private:
             }
             chosen.emplace_back(writer, std::move(choice));
         }
-        const bool too_many = std::any_of(waits.begin(), waits.end(), [](const auto& w) { return w.second > kMaxWaits; });
-        if (too_many || cost > machine_.barrier_us + machine_.counter_us) {
+        std::size_t most_waits = 0;
+        for (const auto& [task, count] : waits) most_waits = std::max(most_waits, count);
+        if (most_waits > kMaxWaits || counters_us(most_waits) > machine_.barrier_us) {
             add_barrier(region, needs);
             return;
         }
         for (const auto& [writer, choice] : chosen) add_counters(writer, region, choice, needs[writer]);
+    }
+
+    /// A task polls all its counters together: the first costs the hand-off, the others a little each.
+    [[nodiscard]] double counters_us(std::size_t waits) const {
+        return waits == 0 ? 0
+                          : machine_.counter_us + static_cast<double>(waits - 1) * machine_.counter_wait_us;
     }
 
     [[nodiscard]] static std::size_t waits_for(const Choice& choice, const std::vector<Range>& ranges) {
@@ -133,12 +140,13 @@ private:
         whole.cost += kWholeRegionPenalty;
 
         Choice parts{Choice::Kind::Parts, {}, machine_.counter_us};
-        for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) parts.ranges.push_back({*cut, *std::next(cut)});
+        for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut)
+            parts.ranges.push_back({*cut, *std::next(cut)});
         Choice sets{Choice::Kind::Sets, {}, machine_.counter_us};
         for (const auto& [begin, end] : distinct) sets.ranges.push_back({begin, end});
         std::size_t most_waits = 1;
         for (const auto& [task, ranges] : needs) most_waits = std::max(most_waits, waits_for(parts, ranges));
-        parts.cost += static_cast<double>(most_waits - 1) * machine_.counter_wait_us;
+        parts.cost = counters_us(most_waits);
         const std::size_t most_signals = signals_per_task(sets.ranges, all);
         sets.cost += static_cast<double>(most_signals - 1) * machine_.signal_us;
 
@@ -152,7 +160,8 @@ private:
     [[nodiscard]] static std::size_t signals_per_task(const std::vector<Range>& ranges, Range all) {
         std::vector<std::size_t> count(static_cast<std::size_t>(all.size()) + 1, 0);
         for (Range range : ranges) {
-            for (std::int64_t t = range.begin; t < range.end; ++t) ++count[static_cast<std::size_t>(t - all.begin)];
+            for (std::int64_t t = range.begin; t < range.end; ++t)
+                ++count[static_cast<std::size_t>(t - all.begin)];
         }
         return std::max<std::size_t>(*std::max_element(count.begin(), count.end()), 1);
     }
@@ -163,9 +172,9 @@ private:
             for (std::int64_t t = range.begin; t < range.end; ++t) {
                 const Place& place = where_[static_cast<std::size_t>(t)];
                 const Step& signaller = plan_.workers[place.worker].queue[place.position];
-                const auto more = static_cast<std::size_t>(std::count_if(
-                    choice.ranges.begin(), choice.ranges.end(),
-                    [&](Range other) { return other.begin <= t && t < other.end; }));
+                const auto more = static_cast<std::size_t>(
+                    std::count_if(choice.ranges.begin(), choice.ranges.end(),
+                                  [&](Range other) { return other.begin <= t && t < other.end; }));
                 if (signaller.signals.size() + more + 1 > kMaxSignals) return false;
             }
         }
@@ -181,8 +190,9 @@ private:
         const std::string& name = graph_.regions.regions[region].name;
         const bool whole = range == all;
         const EventId id(static_cast<std::int64_t>(plan_.events.size()));
-        plan_.events.push_back({HandOff::Counter, static_cast<std::uint32_t>(range.size()),
-                                whole ? name : fmt::format("{}[{}:{}]", name, range.begin - all.begin, range.end - all.begin)});
+        plan_.events.push_back(
+            {HandOff::Counter, static_cast<std::uint32_t>(range.size()),
+             whole ? name : fmt::format("{}[{}:{}]", name, range.begin - all.begin, range.end - all.begin)});
         for (std::int64_t t = range.begin; t < range.end; ++t) {
             step(t).signals.push_back(id);
             ensure(step(t).signals.size() <= kMaxSignals, "a task has more signals than a record holds");
@@ -207,9 +217,11 @@ private:
 
     /// Every task of `region` waits until every worker has finished its tasks of earlier regions.
     void add_barrier(std::size_t region, const std::map<std::size_t, Needs, std::greater<>>& needs) {
-        for (const auto& [writer, by_task] : needs) plan_.edges.push_back(edge(writer, region, HandOff::Barrier));
+        for (const auto& [writer, by_task] : needs)
+            plan_.edges.push_back(edge(writer, region, HandOff::Barrier));
         const EventId id(static_cast<std::int64_t>(plan_.events.size()));
-        Event event{HandOff::Barrier, 0, fmt::format("barrier before {}", graph_.regions.regions[region].name)};
+        Event event{HandOff::Barrier, 0,
+                    fmt::format("barrier before {}", graph_.regions.regions[region].name)};
         const std::int64_t first = graph_.tasks_of[region].begin;
         for (Worker& worker : plan_.workers) {
             const auto later = std::find_if(worker.queue.begin(), worker.queue.end(),
@@ -220,7 +232,8 @@ private:
             last.signals.push_back(id);
             ++event.signals;
         }
-        for (std::int64_t t = first; t < graph_.tasks_of[region].end; ++t) step(t).waits.push_back({id, event.signals});
+        for (std::int64_t t = first; t < graph_.tasks_of[region].end; ++t)
+            step(t).waits.push_back({id, event.signals});
         plan_.events.push_back(std::move(event));
         for (std::size_t r = 0; r < region; ++r) complete_[region][r] = true;
     }

@@ -10,7 +10,8 @@ double duration(const TaskGraph& graph, const Task& task, const Machine& machine
     std::int64_t bytes = streamed_bytes(graph, task);
     for (const Footprint& read : task.reads) {
         const Buffer& buffer = graph.regions[read.buffer];
-        if (buffer.role != BufferRole::Parameter) bytes += volume(read.box) * static_cast<std::int64_t>(size_of(buffer.dtype));
+        if (buffer.role != BufferRole::Parameter)
+            bytes += volume(read.box) * static_cast<std::int64_t>(size_of(buffer.dtype));
     }
     return machine.task_us + static_cast<double>(bytes) * machine.workers / machine.bandwidth;
 }

@@ -62,8 +62,10 @@ struct Edge {
     bool operator==(const Edge&) const = default;
 };
 
-/// The ring of one worker: `slots` slots of `slot_bytes`, then `scratch_bytes` for the kinds.
+/// One worker: `warps` consumer warps, and shared memory of `slots` ring slots of `slot_bytes`, then `scratch_bytes`
+/// for the kinds.
 struct SharedLayout {
+    std::int32_t warps = 8;
     std::int64_t slots = 0;
     std::int64_t slot_bytes = 0;
     std::int64_t scratch_bytes = 0;

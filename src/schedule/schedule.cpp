@@ -1,8 +1,8 @@
 #include "schedule/schedule.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "abi/abi.h"
 #include "base/error.h"
@@ -23,17 +23,20 @@ void add_loads(const TaskGraph& graph, TaskId id, std::int64_t slot_bytes, std::
         for (const Access& weight : matmul->weights) {
             const auto size = static_cast<std::int64_t>(size_of(weight.type));
             const std::int64_t row_bytes = matmul->space[3] * size;
-            stream.push_back({id, BufferId(weight.source), weight.map.offset * size + row * row_bytes, rows * row_bytes});
+            stream.push_back(
+                {id, BufferId(weight.source), weight.map.offset * size + row * row_bytes, rows * row_bytes});
         }
     }
 }
 
 SharedLayout share_memory(const TaskGraph& graph, const Machine& machine) {
     SharedLayout layout;
+    layout.warps = machine.consumer_warps;
     std::int64_t weights = 0;
     for (const Task& task : graph.tasks) {
         const Region& region = graph.regions[task.region];
-        layout.scratch_bytes = std::max(layout.scratch_bytes, scratch_bytes(region, task.tile, machine.consumer_warps));
+        layout.scratch_bytes =
+            std::max(layout.scratch_bytes, scratch_bytes(region, task.tile, machine.consumer_warps));
         const auto* matmul = std::get_if<MatMulRegion>(&region.body);
         if (matmul != nullptr && matmul->streamed) {
             weights = std::max(weights, static_cast<std::int64_t>(matmul->weights.size()));
@@ -45,10 +48,11 @@ SharedLayout share_memory(const TaskGraph& graph, const Machine& machine) {
         layout.slots = std::min<std::int64_t>(left / layout.slot_bytes, abi::kMaxSlots);
     }
     if (left < 0 || layout.slots < weights) {
-        throw UserError(fmt::format("machine '{}' has {} bytes of shared memory a worker; this program needs {} for its "
-                                    "tasks and {} for the ring: plan for a machine with more",
-                                    machine.name, machine.shared_bytes, layout.scratch_bytes + abi::kControlBytes,
-                                    weights * machine.ring_slot_bytes));
+        throw UserError(
+            fmt::format("machine '{}' has {} bytes of shared memory a worker; this program needs {} for its "
+                        "tasks and {} for the ring: plan for a machine with more",
+                        machine.name, machine.shared_bytes, layout.scratch_bytes + abi::kControlBytes,
+                        weights * machine.ring_slot_bytes));
     }
     return layout;
 }

@@ -161,6 +161,8 @@ SharedLayout read_shared(Reader& in) {
     shared.slot_bytes = in.integer();
     in.expect("scratch");
     shared.scratch_bytes = in.integer();
+    in.expect("warps");
+    shared.warps = static_cast<std::int32_t>(in.integer());
     return shared;
 }
 
@@ -170,7 +172,7 @@ std::string to_text(const Plan& plan) {
     Writer out;
     out.line("plan ", Quoted{plan.machine});
     out.line("shared ", plan.shared.slots, " slots of ", plan.shared.slot_bytes, " scratch ",
-             plan.shared.scratch_bytes);
+             plan.shared.scratch_bytes, " warps ", plan.shared.warps);
     write(out, plan.graph);
     for (std::size_t i = 0; i < plan.events.size(); ++i) {
         const Event& event = plan.events[i];

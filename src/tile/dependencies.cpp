@@ -11,10 +11,10 @@ namespace {
 struct Touch {
     std::int32_t region = 0;
     bool write = false;
-    Box hull;                    ///< of all boxes
-    bool uniform = false;        ///< every task touches the same box
+    Box hull;              ///< of all boxes
+    bool uniform = false;  ///< every task touches the same box
     std::size_t axis = 0;
-    bool sorted = false;         ///< begins and ends along axis do not decrease with the task number
+    bool sorted = false;  ///< begins and ends along axis do not decrease with the task number
     std::vector<std::int64_t> tasks;
     std::vector<const Box*> boxes;
 };
@@ -54,14 +54,18 @@ Range tasks_meeting(const Touch& touch, const Box& box) {
     auto last = touch.boxes.end();
     if (touch.sorted) {
         const Range wanted = box[touch.axis];
-        first = std::partition_point(first, last, [&](const Box* b) { return (*b)[touch.axis].end <= wanted.begin; });
-        last = std::partition_point(first, last, [&](const Box* b) { return (*b)[touch.axis].begin < wanted.end; });
+        first = std::partition_point(first, last,
+                                     [&](const Box* b) { return (*b)[touch.axis].end <= wanted.begin; });
+        last = std::partition_point(first, last,
+                                    [&](const Box* b) { return (*b)[touch.axis].begin < wanted.end; });
     }
     const auto meets = [&](const Box* b) { return intersects(*b, box); };
     first = std::find_if(first, last, meets);
     while (last != first && !meets(*(last - 1))) --last;
     if (first == last) return {};
-    const auto number = [&](auto it) { return touch.tasks[static_cast<std::size_t>(it - touch.boxes.begin())]; };
+    const auto number = [&](auto it) {
+        return touch.tasks[static_cast<std::size_t>(it - touch.boxes.begin())];
+    };
     return {number(first), number(last - 1) + 1};
 }
 
@@ -128,7 +132,8 @@ void find_dependencies(TaskGraph& graph) {
         collect(graph, region, false, touched);
         for (auto& [buffer, touch] : touched) {
             const BufferRole role = graph.regions[buffer].role;
-            const bool written_later = role == BufferRole::State || role == BufferRole::Output || role == BufferRole::Arena;
+            const bool written_later =
+                role == BufferRole::State || role == BufferRole::Output || role == BufferRole::Arena;
             if (written_later) reads[buffer].push_back(std::move(touch));
         }
     }

@@ -16,7 +16,9 @@ struct Iteration {
 struct IterationOf {
     const std::array<Range, 4>& tile;
 
-    Iteration operator()(const MapRegion& region) const { return {boxes_of_linear_range(region.space, tile[0]), {}}; }
+    Iteration operator()(const MapRegion& region) const {
+        return {boxes_of_linear_range(region.space, tile[0]), {}};
+    }
 
     Iteration operator()(const ReduceRegion& region) const {
         const auto kept = static_cast<std::ptrdiff_t>(region.kept);
@@ -64,7 +66,8 @@ std::int64_t distinct_elements(const Access& target, const Box& iteration) {
     std::int64_t count = 1;
     for (std::size_t d = 0; d < iteration.size(); ++d) {
         const auto& digits = target.map.dims[d];
-        const bool used = std::any_of(digits.begin(), digits.end(), [](const Atom& a) { return a.stride != 0; });
+        const bool used =
+            std::any_of(digits.begin(), digits.end(), [](const Atom& a) { return a.stride != 0; });
         if (used) count *= iteration[d].size();
     }
     return count;
@@ -78,7 +81,8 @@ Footprints footprints(const RegionGraph& graph, const Region& region, const std:
     for (const Use& use : uses(region)) {
         const BufferId buffer(use.access->source);
         const Shape& allocation = graph[buffer].shape;
-        if (const auto* attention = std::get_if<AttentionRegion>(&region.body); attention != nullptr && use.write) {
+        if (const auto* attention = std::get_if<AttentionRegion>(&region.body);
+            attention != nullptr && use.write) {
             const Box& box = iteration.main.front();
             result.writes.push_back({buffer, {tile[3], box[0], box[1], box[2], {0, allocation[4]}}, false});
             continue;

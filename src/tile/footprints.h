@@ -12,6 +12,7 @@ struct Footprints {
     std::vector<Footprint> reads;
     std::vector<Footprint> writes;
 };
-[[nodiscard]] Footprints footprints(const RegionGraph& graph, const Region& region, const std::array<Range, 4>& tile);
+[[nodiscard]] Footprints footprints(const RegionGraph& graph, const Region& region,
+                                    const std::array<Range, 4>& tile);
 
 }  // namespace stretto

@@ -47,6 +47,7 @@ struct TaskGraph {
 
 /// Bytes of shared memory that a task of the region needs beside the ring, on a worker of `warps` consumer warps; the
 /// layout is the device kind's (abi/abi.h).
-[[nodiscard]] std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile, std::int32_t warps);
+[[nodiscard]] std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile,
+                                         std::int32_t warps);
 
 }  // namespace stretto

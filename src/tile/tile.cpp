@@ -20,7 +20,9 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * 
 
 class Tiler {
 public:
-    Tiler(RegionGraph regions, const Machine& machine) : machine_(machine) { graph_.regions = std::move(regions); }
+    Tiler(RegionGraph regions, const Machine& machine) : machine_(machine) {
+        graph_.regions = std::move(regions);
+    }
 
     TaskGraph run() {
         for (std::size_t r = 0; r < graph_.regions.regions.size(); ++r) {
@@ -35,8 +37,11 @@ public:
 private:
     void add(std::size_t region, const std::array<Range, 4>& tile) {
         Footprints touched = footprints(graph_.regions, graph_.regions.regions[region], tile);
-        graph_.tasks.push_back({RegionId(static_cast<std::int64_t>(region)), tile, std::move(touched.reads),
-                                std::move(touched.writes), {}});
+        graph_.tasks.push_back({RegionId(static_cast<std::int64_t>(region)),
+                                tile,
+                                std::move(touched.reads),
+                                std::move(touched.writes),
+                                {}});
     }
 
     void cut_linear(std::size_t region, std::int64_t total, std::int64_t piece) {
@@ -56,7 +61,8 @@ private:
     void cut(std::size_t region, const ReduceRegion& reduce) {
         const Shape outer(reduce.space.begin(), reduce.space.begin() + reduce.kept);
         const std::int64_t total = volume(outer);
-        const std::int64_t share = std::max<std::int64_t>(ceil_div(total, machine_.workers), machine_.consumer_warps);
+        const std::int64_t share =
+            std::max<std::int64_t>(ceil_div(total, machine_.workers), machine_.consumer_warps);
         cut_linear(region, total, round_up(share, unit_of(reduce.stores, outer)));
     }
 
@@ -83,7 +89,8 @@ private:
         for (std::int64_t b = 0; b < batch; ++b) {
             for (std::int64_t i = 0; i < m; i += tokens) {
                 for (std::int64_t j = 0; j < n; j += columns) {
-                    add(region, {Range{b, b + 1}, {i, std::min(i + tokens, m)}, {j, std::min(j + columns, n)}, {}});
+                    add(region,
+                        {Range{b, b + 1}, {i, std::min(i + tokens, m)}, {j, std::min(j + columns, n)}, {}});
                 }
             }
         }
@@ -104,7 +111,9 @@ private:
 
     /// Contractions over the same left side run side by side: together they get one task for each worker.
     [[nodiscard]] std::int64_t columns_per_task(const MatMulRegion& matmul, std::int64_t tokens) const {
-        const auto row_cost = [](const MatMulRegion& r) { return static_cast<std::int64_t>(r.weights.size()) * r.space[3]; };
+        const auto row_cost = [](const MatMulRegion& r) {
+            return static_cast<std::int64_t>(r.weights.size()) * r.space[3];
+        };
         const auto total_cost = [&](const MatMulRegion& r) {
             return r.space[0] * ceil_div(r.space[1], tokens) * r.space[2] * row_cost(r);
         };
@@ -127,12 +136,16 @@ private:
 
     void cut(std::size_t region, const AttentionRegion& attention) {
         const auto& s = attention.space;
-        const std::int64_t queries = std::clamp<std::int64_t>(kQueryRows / attention.group, 1, std::max<std::int64_t>(s[2], 1));
+        const std::int64_t queries =
+            std::clamp<std::int64_t>(kQueryRows / attention.group, 1, std::max<std::int64_t>(s[2], 1));
         for (std::int64_t b = 0; b < s[0]; ++b) {
             for (std::int64_t head = 0; head < s[1] / attention.group; ++head) {
                 for (std::int64_t q = 0; q < s[2]; q += queries) {
                     for (std::int64_t split = 0; split < attention.splits; ++split) {
-                        add(region, {Range{b, b + 1}, {head, head + 1}, {q, std::min(q + queries, s[2])}, {split, split + 1}});
+                        add(region, {Range{b, b + 1},
+                                     {head, head + 1},
+                                     {q, std::min(q + queries, s[2])},
+                                     {split, split + 1}});
                     }
                 }
             }
@@ -165,6 +178,8 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
     return 0;
 }
 
-TaskGraph tile(RegionGraph regions, const Machine& machine) { return Tiler(std::move(regions), machine).run(); }
+TaskGraph tile(RegionGraph regions, const Machine& machine) {
+    return Tiler(std::move(regions), machine).run();
+}
 
 }  // namespace stretto

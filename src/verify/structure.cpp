@@ -249,7 +249,7 @@ void check_shared(const Plan& plan, FaultList& faults) {
     }
     for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
         const Task& task = plan.graph.tasks[t];
-        const std::int64_t needed = scratch_bytes(plan.graph.regions[task.region], task.tile);
+        const std::int64_t needed = scratch_bytes(plan.graph.regions[task.region], task.tile, shared.warps);
         if (needed <= shared.scratch_bytes) continue;
         faults.add(Kind::Capacity, fmt::format("{} needs {} bytes of scratch, and the plan has {}",
                                                task_name(plan, TaskId(static_cast<std::int64_t>(t))), needed,

@@ -14,7 +14,7 @@ namespace {
 namespace gen = generators;
 
 constexpr std::string_view kPlan = R"(plan "test"
-shared 2 slots of 1024 scratch 512
+shared 2 slots of 1024 scratch 512 warps 8
 buffer b0 = parameter "w" : f32[8, 64]
 buffer b1 = arena "y" : f32[8, 64]
 buffer b2 = output "z" : f32[8, 64]
