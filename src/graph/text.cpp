@@ -13,7 +13,10 @@ void write_head(Writer& out, const Input& op) {
 void write_head(Writer& out, const Pointwise&) { out.put("pointwise"); }
 void write_head(Writer& out, const Reduce& op) { out.put("reduce ", kReduceNames[op.op], ' ', op.extents); }
 void write_head(Writer& out, const Contract& op) { out.put("contract ", op.space); }
-void write_head(Writer& out, const Attention& op) { out.put("attention ", op.space, " scale ", op.scale); }
+void write_head(Writer& out, const Attention& op) {
+    out.put("attention ", op.space, " scale ", op.scale);
+    if (op.splits != 0) out.put(" splits ", op.splits);
+}
 void write_head(Writer& out, const Update& op) { out.put("update ", label(op.state), ' ', op.space); }
 
 void write_access_line(Writer& out, std::string_view role, const Access& access) {
@@ -83,6 +86,7 @@ Attention read_attention_head(Reader& in) {
     op.space = in.extents<5>();
     in.expect("scale");
     op.scale = in.number();
+    if (in.accept("splits")) op.splits = in.integer();
     return op;
 }
 

@@ -162,7 +162,7 @@ SharedLayout read_shared(Reader& in) {
     in.expect("scratch");
     shared.scratch_bytes = in.integer();
     in.expect("warps");
-    shared.warps = static_cast<std::int32_t>(in.integer());
+    shared.warps = static_cast<std::int32_t>(in.integer(0, std::numeric_limits<std::int32_t>::max()));
     return shared;
 }
 

@@ -12,7 +12,7 @@ namespace stretto {
 // the arena.
 //
 //   plan "h200"
-//   shared 6 slots of 24576 scratch 8192
+//   shared 6 slots of 24576 scratch 8192 warps 8
 //   buffer ...  region ...  tasks ...  task ...
 //   event e0 = counter 9 "attn#4"
 //   edge r0 r1 counter

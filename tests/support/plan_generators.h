@@ -142,7 +142,7 @@ inline Plan pick_plan() {
         worker = pick_worker(tasks, buffers, static_cast<std::int64_t>(plan.events.size()));
     }
     plan.edges.resize(static_cast<std::size_t>(pick(0, 2)), {RegionId(0), RegionId(1), HandOff::Barrier});
-    plan.shared = {pick(0, 8), pick(0, 30'000), pick(0, 30'000)};
+    plan.shared = {static_cast<std::int32_t>(pick(1, 8)), pick(0, 8), pick(0, 30'000), pick(0, 30'000)};
     if (one_in(2)) {
         plan.offsets.resize(static_cast<std::size_t>(buffers));
         for (auto& offset : plan.offsets) offset = one_in(2) ? -1 : pick(0, 100'000);

@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "pipeline/pipeline.h"
+#include "schedule/text.h"
+#include "support/decode_graph.h"
+
+namespace stretto {
+namespace {
+
+/// An environment variable for the length of a test.
+class Environment {
+public:
+    Environment(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+    ~Environment() { unsetenv(name_); }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+
+private:
+    const char* name_;
+};
+
+Graph two_products() {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {4, 16});
+    const Tensor first = b.input(Role::Parameter, "first", DType::F32, {32, 16});
+    const Tensor second = b.input(Role::Parameter, "second", DType::F32, {8, 32});
+    const Tensor hidden = b.apply(Op::Tanh, {b.linear(x, first, std::nullopt)}, DType::F32);
+    b.output(b.linear(hidden, second, std::nullopt), "y");
+    return b.finish();
+}
+
+Compiled compiled(const Graph& graph) { return compile(graph, {builtin_machine("h200"), Numerics::Fused}); }
+
+TEST(Pipeline, RunsItsStagesInOrder) {
+    std::vector<std::string> stages;
+    for (const StageTime& time : compiled(two_products()).times) stages.emplace_back(time.stage);
+    EXPECT_EQ(stages,
+              (std::vector<std::string>{"simplify", "fuse", "tile", "schedule", "memory", "verify", "emit"}));
+}
+
+TEST(Pipeline, TheSameGraphGivesTheSameBytes) {
+    const Graph graph = decode_graph(DecodeSizes{});
+    const Compiled once = compiled(graph);
+    const Compiled again = compiled(graph);
+    EXPECT_EQ(to_text(once.plan), to_text(again.plan));
+    EXPECT_EQ(once.emission.source, again.emission.source);
+    EXPECT_EQ(once.emission.records, again.emission.records);
+    EXPECT_EQ(once.emission.loads, again.emission.loads);
+}
+
+TEST(Pipeline, ThePlanOfADecodeStepReadsBackFromItsText) {
+    const Plan plan = compiled(decode_graph(DecodeSizes{})).plan;
+    EXPECT_FALSE(plan.graph.tasks.empty());
+    EXPECT_EQ(parse_plan(to_text(plan)), plan);
+}
+
+TEST(Pipeline, EveryStageDumpsATextOfItsOwn) {
+    const auto folder = std::filesystem::path(testing::TempDir()) / "stretto_pipeline_dump";
+    std::filesystem::remove_all(folder);
+    const Environment dump("STRETTO_DUMP", "simplify,fuse,tile,schedule,memory,verify,emit");
+    const Environment directory("STRETTO_DUMP_DIR", folder.string());
+    (void)compiled(two_products());
+    for (const std::string stage : {"simplify", "fuse", "tile", "schedule", "memory", "emit"}) {
+        EXPECT_GT(std::filesystem::file_size(folder / (stage + ".txt")), 100U) << stage;
+    }
+    EXPECT_EQ(std::filesystem::file_size(folder / "verify.txt"), 0U);
+}
+
+TEST(Pipeline, TheSourceDoesNotGrowWithTheLayers) {
+    DecodeSizes deeper;
+    deeper.layers = 9;
+    EXPECT_EQ(compiled(decode_graph(DecodeSizes{})).emission.source.size(),
+              compiled(decode_graph(deeper)).emission.source.size());
+}
+
+TEST(Pipeline, AMalformedGraphIsRefusedBeforeTheFirstStage) {
+    Graph graph = two_products();
+    graph.outputs.front().value = ValueId(1000);
+    EXPECT_THROW((void)compiled(graph), InternalError);
+}
+
+}  // namespace
+}  // namespace stretto
