@@ -139,7 +139,8 @@ inline decltype(Node::op) pick_op(std::int64_t values) {
                              pick_access(values),
                              pick_access(values),
                              one_in(2) ? pick_expr(values) : Expr{},
-                             pick_number(), pick(0, 3)};
+                             pick_number(),
+                             pick(0, 3)};
         default: {
             Update update{
                 ValueId(pick(0, values - 1)), pick_shape(), pick_access(values), pick_expr(values), {}};
