@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "abi/abi.h"
+#include "base/error.h"
+#include "emit/emit.h"
+#include "support/sample_plan.h"
+
+namespace stretto {
+namespace {
+
+Machine machine() { return builtin_machine("h200"); }
+
+template <class T>
+std::vector<T> items(const std::vector<std::byte>& bytes) {
+    std::vector<T> out(bytes.size() / sizeof(T));
+    std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
+
+TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::BF16, {4, 6}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, {4, 6}, BufferRole::Output);
+    plan.add("model.act.square#7", sample::square(plan, x, y, {4, 6}), {Range{0, 24}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    EXPECT_NE(source.find(R"(struct Square_0 {
+    BF16* p0;
+    float* p1;
+    __device__ explicit Square_0([[maybe_unused]] const Operands& operands)
+        : p0(operands.at<BF16>(0)), p1(operands.at<float>(1)) {}
+    __device__ __forceinline__ void store(I32 at) const {
+        const I32 i0 = at / 6;
+        const I32 i1 = at % 6;
+        const float t0 = read(p0 + (i0 * 6 + i1));
+        const float t1 = round_to<BF16>((t0 * t0));
+        write(p1 + (i0 * 6 + i1), t1);
+    }
+};
+)"),
+              std::string::npos)
+        << source;
+    EXPECT_NE(source.find("using Kinds = KindList<Map<Square_0>>;"), std::string::npos);
+}
+
+TEST(Emit, SourceDoesNotGrowWithLayers) {
+    EXPECT_EQ(emit(sample::every_kind(machine(), 2), machine()).source,
+              emit(sample::every_kind(machine(), 30), machine()).source);
+}
+
+TEST(Emit, IsDeterministic) {
+    const Emission a = emit(sample::every_kind(machine(), 3), machine());
+    const Emission b = emit(sample::every_kind(machine(), 3), machine());
+    EXPECT_EQ(a.source, b.source);
+    EXPECT_EQ(a.records, b.records);
+    EXPECT_EQ(a.loads, b.loads);
+    EXPECT_EQ(a.workers, b.workers);
+}
+
+TEST(Emit, RecordsNameBuffersInOrderOfFirstUse) {
+    sample::PlanBuilder plan;
+    const BufferId y = plan.buffer("y", DType::F32, {24}, BufferRole::Output);
+    const BufferId x = plan.buffer("x", DType::F32, {24}, BufferRole::Input);
+    plan.add("square", sample::square(plan, x, y, {24}), {Range{8, 24}, {}, {}, {}});
+    const auto records = items<abi::Record>(emit(plan.finish(machine()), machine()).records);
+    ASSERT_EQ(records.size(), 1U);
+    EXPECT_EQ(records[0].operands[0], static_cast<abi::U64>(x.value));
+    EXPECT_EQ(records[0].operands[1], static_cast<abi::U64>(y.value));
+    EXPECT_EQ(records[0].operands[2], abi::kNoOperand);
+    EXPECT_EQ(records[0].tile[0].begin, 8);
+    EXPECT_EQ(records[0].tile[0].end, 24);
+}
+
+TEST(Emit, RecordsCarryWaitsWithTheTotalOfTheirEvent) {
+    Plan plan = sample::every_kind(machine(), 1);
+    plan.events = {{HandOff::Counter, 3, "a"}, {HandOff::Counter, 5, "b"}};
+    plan.workers[0].queue[1].waits = {{EventId(1), 4}};
+    plan.workers[0].queue[0].signals = {EventId(0), EventId(1)};
+    const auto records = items<abi::Record>(emit(plan, machine()).records);
+    ASSERT_EQ(records[1].wait_count, 1U);
+    EXPECT_EQ(records[1].waits[0].event, 1U);
+    EXPECT_EQ(records[1].waits[0].target, 4U);
+    EXPECT_EQ(records[1].waits[0].total, 5U);
+    ASSERT_EQ(records[0].signal_count, 2U);
+    EXPECT_EQ(records[0].signals[1], 1U);
+}
+
+TEST(Emit, LoadsCarryTheirRowGrouping) {
+    const Emission emission = emit(sample::every_kind(machine(), 1), machine());
+    EXPECT_EQ(items<abi::Record>(emission.records)[0].rows_per_load, 16);
+    const auto loads = items<abi::Load>(emission.loads);
+    ASSERT_EQ(loads.size(), 2U);
+    EXPECT_EQ(loads[0].bytes, 16U * 576U * 2U);
+    EXPECT_EQ(items<abi::WorkerRange>(emission.workers)[0].load_count, 2U);
+}
+
+TEST(Emit, RefusesMoreSharedMemoryThanAWorkerHas) {
+    Plan plan = sample::every_kind(machine(), 1);
+    plan.shared.slots = 16;
+    EXPECT_THROW(static_cast<void>(emit(plan, machine())), InternalError);
+}
+
+TEST(Emit, NamesTheRegionThatUsesTooManyBuffers) {
+    sample::PlanBuilder plan;
+    MapRegion region{{8}, {}};
+    for (int i = 0; i <= abi::kMaxOperands; ++i) {
+        const BufferId y = plan.buffer("y" + std::to_string(i), DType::F32, {8}, BufferRole::Output);
+        Store store{plan.access(y, {8}, {1}), {}, {}};
+        store.expr.constant(1, DType::F32);
+        region.stores.push_back(store);
+    }
+    plan.add("too.wide#3", region, {Range{0, 8}, {}, {}, {}});
+    try {
+        static_cast<void>(emit(plan.finish(machine()), machine()));
+        FAIL() << "accepted";
+    } catch (const InternalError& error) {
+        EXPECT_NE(std::string(error.what()).find("too.wide#3"), std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace stretto
