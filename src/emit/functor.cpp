@@ -88,7 +88,7 @@ public:
         alias("Acc", accumulator_name(acc));
         alias("Left", element_name(region.a_type));
         if (region.streamed) alias("Weight", element_name(streamed_type(region)));
-        kind_.functor.constants = {constant("kM", rows), constant("kK", depth),
+        kind_.functor.constants = {constant("kB", batch), constant("kM", rows), constant("kK", depth),
                                    constant("kWeights", static_cast<std::int64_t>(region.weights.size())),
                                    constant("kStats", static_cast<std::int64_t>(region.stats.size()))};
         add_prologue(region, acc);

@@ -5,21 +5,41 @@
 
 namespace stretto::device {
 
-/// Coordinates of one MatMul task.
+/// Coordinates of one MatMul task. Where the region has a single row or batch entry the compiler may know.
+template <class F>
 struct MatMulTile {
     abi::Range b;
     abi::Range m;
     abi::Range n;
 
     __device__ __forceinline__ explicit MatMulTile(const abi::Record& record)
-        : b(record.tile[0]), m(record.tile[1]), n(record.tile[2]) {}
+        : b(single<F::kB>(record.tile[0])), m(single<F::kM>(record.tile[1])), n(record.tile[2]) {}
     [[nodiscard]] __device__ __forceinline__ I32 rows() const { return m.end - m.begin; }
     [[nodiscard]] __device__ __forceinline__ I32 columns() const { return n.end - n.begin; }
+
+private:
+    template <int Extent>
+    static __device__ __forceinline__ abi::Range single(const abi::Range& range) {
+        if constexpr (Extent == 1) return {0, 1};
+        return range;
+    }
 };
+
+/// Calls body(k) for this thread's share of [0, Count): t, t + Stride, … in order.
+template <int Count, int Stride, class Body>
+__device__ __forceinline__ void for_each_of_thread(Body&& body) {
+    constexpr int kWhole = Count / Stride;
+#pragma unroll 8
+    for (int round = 0; round < kWhole; ++round) body(round * Stride + static_cast<I32>(threadIdx.x));
+    if constexpr (kWhole * Stride < Count) {
+        const I32 last = kWhole * Stride + static_cast<I32>(threadIdx.x);
+        if (last < Count) body(last);
+    }
+}
 
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
 /// layout of abi::matmul_scratch).
-/// F: kK, kStats, Left (element), Acc, left(b, m, k, stat), stat_term(Number<j>, b, m, k, stat),
+/// F: kB, kM, kK, kStats, Left (element), Acc, left(b, m, k, stat), stat_term(Number<j>, b, m, k, stat),
 /// stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics.
 template <class F, class Config>
 class LeftSide {
@@ -31,7 +51,7 @@ public:
         Acc values[F::kStats == 0 ? 1 : F::kStats];
     };
 
-    __device__ __forceinline__ explicit LeftSide(const MatMulTile& tile) : tile_(tile) {}
+    __device__ __forceinline__ explicit LeftSide(const MatMulTile<F>& tile) : tile_(tile) {}
 
     [[nodiscard]] __device__ __forceinline__ const Element* row(I32 m) const {
         return reinterpret_cast<const Element*>(scratch<Config>() + m * kRowBytes);
@@ -52,10 +72,8 @@ public:
         for (I32 m = 0; m < tile_.rows(); ++m) {
             const Stats stats = statistics<F::kStats>(f, b, m);
             Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
-#pragma unroll 4
-            for (I32 k = threadIdx.x; k < F::kK; k += Config::kThreads) {
-                row[k] = narrow<Element>(f.left(b, tile_.m.begin + m, k, stats.values));
-            }
+            for_each_of_thread<F::kK, Config::kThreads>(
+                [&](I32 k) { row[k] = narrow<Element>(f.left(b, tile_.m.begin + m, k, stats.values)); });
         }
         consumer_barrier<Config>();
     }
@@ -70,10 +88,8 @@ private:
     __device__ __forceinline__ void sum_statistic(const F& f, Number<J> j, I32 b, I32 m) const {
         const Stats stats = statistics<J>(f, b, m);
         Acc sum = 0;
-#pragma unroll 4
-        for (I32 k = threadIdx.x; k < F::kK; k += Config::kThreads) {
-            sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values);
-        }
+        for_each_of_thread<F::kK, Config::kThreads>(
+            [&](I32 k) { sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values); });
         sum = butterfly_sum(sum);
         if (threadIdx.x % 32 == 0) partial(J, m)[threadIdx.x / 32] = sum;
     }
@@ -94,7 +110,7 @@ private:
         return stats;
     }
 
-    const MatMulTile& tile_;
+    const MatMulTile<F>& tile_;
 };
 
 }  // namespace stretto::device

@@ -6,7 +6,7 @@ namespace stretto::device {
 
 /// Product with weights that come through the ring. Row n of a weight is dealt to warp n % warps of its load; lane l
 /// sums k = it * 256 + l * 8 + j in the order of it, j; a butterfly adds the lanes.
-/// F: as for LeftSide, and Weight (element), kWeights, kM, store(b, m, n, acc) with one acc per weight.
+/// F: as for LeftSide, and Weight (element), kWeights, store(b, m, n, acc) with one acc per weight.
 template <class F>
 class MatMul {
     using Acc = typename F::Acc;
@@ -21,7 +21,7 @@ public:
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         const F f{Operands(record)};
-        const MatMulTile tile(record);
+        const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             left.stage(f, b);
@@ -48,7 +48,7 @@ private:
     /// This warp's share of `count` weight rows. Two rows at a time share the reads of the left side.
     template <class Config>
     static __device__ __forceinline__ void multiply(const LeftSide<F, Config>& left, const Weight* rows,
-                                                    I32 count, Acc* out, const MatMulTile& tile) {
+                                                    I32 count, Acc* out, const MatMulTile<F>& tile) {
         I32 row = threadIdx.x / 32;
         for (; row + Config::kWarps < count; row += 2 * Config::kWarps) {
             multiply_rows<2, Config>(left, rows, row, out, tile);
@@ -58,7 +58,7 @@ private:
 
     template <int Rows, class Config>
     static __device__ __forceinline__ void multiply_rows(const LeftSide<F, Config>& left, const Weight* rows,
-                                                         I32 row, Acc* out, const MatMulTile& tile) {
+                                                         I32 row, Acc* out, const MatMulTile<F>& tile) {
         for (I32 m = 0; m < tile.rows(); m += kTokens) {
             Acc acc[Rows][kTokens] = {};
             const Left* tokens[kTokens];
@@ -116,7 +116,8 @@ private:
     }
 
     template <class Config>
-    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile& tile, const Acc* sums) {
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 const Acc* sums) {
         const I32 area = tile.rows() * tile.columns();
         const bool one_row = tile.rows() == 1;  // then all threads share it; otherwise each warp takes rows
         const I32 first = one_row ? threadIdx.x : threadIdx.x % 32;

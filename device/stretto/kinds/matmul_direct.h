@@ -16,7 +16,7 @@ public:
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch&,
                                                  Cursor cursor) {
         const F f{Operands(record)};
-        const MatMulTile tile(record);
+        const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         const I32 outputs = tile.rows() * tile.columns();
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
@@ -34,7 +34,7 @@ public:
 
 private:
     template <class Config>
-    static __device__ __forceinline__ void sum_slices(const F& f, I32 b, const MatMulTile& tile,
+    static __device__ __forceinline__ void sum_slices(const F& f, I32 b, const MatMulTile<F>& tile,
                                                       const LeftSide<F, Config>& left, I32 begin, I32 count) {
         const I32 warp = threadIdx.x / 32;
         for (I32 output = threadIdx.x % 32; output < count; output += 32) {
@@ -56,8 +56,8 @@ private:
     }
 
     template <class Config>
-    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile& tile, const Acc* slices,
-                                                 I32 begin, I32 count) {
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 const Acc* slices, I32 begin, I32 count) {
         for (I32 output = threadIdx.x; output < count; output += Config::kThreads) {
             Acc acc[F::kWeights];
 #pragma unroll
