@@ -40,6 +40,13 @@ std::string print(const CudaFunctor& functor) {
         fmt::format_to(to, "    static constexpr {} {} = {};\n", constant.type, constant.name,
                        constant.value);
     }
+    for (const CudaStruct& nested : functor.structs) {
+        fmt::format_to(to, "    struct {} {{\n", nested.name);
+        for (const CudaMember& member : nested.members) {
+            fmt::format_to(to, "        {} {};\n", member.type, member.name);
+        }
+        out += "    };\n";
+    }
     for (const CudaMember& pointer : functor.pointers)
         fmt::format_to(to, "    {}* {};\n", pointer.type, pointer.name);
     print_constructor(out, functor);

@@ -20,12 +20,18 @@ struct CudaFunction {
     std::vector<std::string> body;  ///< statements
 };
 
+struct CudaStruct {
+    std::string name;
+    std::vector<CudaMember> members;
+};
+
 /// The expressions of one region, as the struct that a task kind's template takes.
 struct CudaFunctor {
     std::string name;
     std::vector<CudaMember> aliases;    ///< using name = type
     std::vector<CudaMember> constants;  ///< static constexpr
-    std::vector<CudaMember> pointers;   ///< `type` is the element, `value` the operand slot
+    std::vector<CudaStruct> structs;
+    std::vector<CudaMember> pointers;  ///< `type` is the element, `value` the operand slot
     std::vector<CudaFunction> functions;
 };
 

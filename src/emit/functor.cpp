@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
@@ -93,11 +94,9 @@ public:
                                    constant("kStats", static_cast<std::int64_t>(region.stats.size()))};
         add_prologue(region, acc);
         if (!region.streamed) add_weights(region);
-        Scope scope{
-            {coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc};
-        add_function("void", "store",
-                     {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}, {"const Acc*", "acc", ""}},
-                     stores(region.stores, scope, {}));
+        add_epilogue(
+            region.stores,
+            {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc});
         return finished();
     }
 
@@ -232,6 +231,30 @@ private:
                          returned(region.stats[j].finish, finish, acc, {}));
         }
         add_function("Acc", "left", at, returned(region.a, scope, wide, {}));
+    }
+
+    /// Splits the stores in two functions, so that what they load is on its way before the sums are there.
+    void add_epilogue(const std::vector<Store>& list, const Scope& scope) {
+        CudaStruct early{"Early", {}};
+        std::string values;
+        Statements loads(pointers_, scope);
+        Statements body(pointers_, scope);
+        for (const Store& store : list) {
+            Statements::Known known = loads.plain_loads(store.expr);
+            for (auto& [node, text] : known) {
+                const std::string member = fmt::format("e{}", early.members.size());
+                early.members.push_back({value_name(store.expr.nodes[node].type), member, ""});
+                values += (values.empty() ? "" : ", ") + std::exchange(text, "early." + member);
+            }
+            body.store(store, known);
+        }
+        const std::vector<CudaMember> at{{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}};
+        loads.add(fmt::format("return {{{}}};", values));
+        add_function("Early", "load", at, loads.take());
+        add_function("void", "store",
+                     {at[0], at[1], at[2], {"const Acc*", "acc", ""}, {"const Early&", "early", ""}},
+                     body.take());
+        kind_.functor.structs.push_back(std::move(early));
     }
 
     void add_weights(const MatMulRegion& region) {

@@ -86,12 +86,24 @@ std::string Statements::value_of(const Expr& expr, const ExprNode& node,
     }
 }
 
-std::vector<std::string> Statements::evaluate(const Expr& expr) {
+std::vector<std::string> Statements::evaluate(const Expr& expr, const Known& known) {
     std::vector<std::string> variables;
-    for (const ExprNode& node : expr.nodes) {
-        variables.push_back(declare(node.type, value_of(expr, node, variables)));
+    for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
+        const ExprNode& node = expr.nodes[i];
+        const auto found = known.find(i);
+        variables.push_back(found != known.end() ? found->second
+                                                 : declare(node.type, value_of(expr, node, variables)));
     }
     return variables;
+}
+
+Statements::Known Statements::plain_loads(const Expr& expr) {
+    Known loads;
+    for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
+        const ExprNode& node = expr.nodes[i];
+        if (node.op == Op::Load && node.args.empty()) loads[i] = value_of(expr, node, {});
+    }
+    return loads;
 }
 
 std::string Statements::read(const Access& access) { return declare(access.type, load(access, {})); }
@@ -100,8 +112,8 @@ void Statements::write(const Access& access, const std::string& value, DType typ
     write_at(access, {}, converted(value, type, is_narrow_float(access.type) ? DType::F32 : access.type));
 }
 
-void Statements::store(const Store& store) {
-    const std::vector<std::string> variables = evaluate(store.expr);
+void Statements::store(const Store& store, const Known& known) {
+    const std::vector<std::string> variables = evaluate(store.expr, known);
     std::vector<std::string> indirect;
     for (std::int32_t node : store.indices) {
         const auto i = static_cast<std::size_t>(node);

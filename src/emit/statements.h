@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,11 +42,16 @@ class Statements {
 public:
     Statements(Pointers& pointers, Scope scope) : pointers_(pointers), scope_(std::move(scope)) {}
 
+    /// Variables that hold the values of some nodes already, by node.
+    using Known = std::map<std::size_t, std::string>;
+
     /// Evaluates `expr`; returns the variables of its nodes (variables[i] for node i).
-    std::vector<std::string> evaluate(const Expr& expr);
+    std::vector<std::string> evaluate(const Expr& expr, const Known& known = {});
+    /// The loads of `expr` that need nothing but coordinates, as expressions of their nodes' types.
+    [[nodiscard]] Known plain_loads(const Expr& expr);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
-    void store(const Store& store);
+    void store(const Store& store, const Known& known = {});
     /// Stores `value`, of type `type`, through `access`, without indirect coordinates.
     void write(const Access& access, const std::string& value, DType type);
     void add(std::string statement) { lines_.push_back(std::move(statement)); }

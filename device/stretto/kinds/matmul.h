@@ -6,12 +6,14 @@ namespace stretto::device {
 
 /// Product with weights that come through the ring. Row n of a weight is dealt to warp n % warps of its load; lane l
 /// sums k = it * 256 + l * 8 + j in the order of it, j; a butterfly adds the lanes.
-/// F: as for LeftSide, and Weight (element), kWeights, store(b, m, n, acc) with one acc per weight.
+/// F: as for LeftSide, and Weight (element), kWeights, Early, load(b, m, n) giving an Early, and
+/// store(b, m, n, acc, early) with one acc per weight.
 template <class F>
 class MatMul {
     using Acc = typename F::Acc;
     using Left = typename F::Left;
     using Weight = typename F::Weight;
+    using Early = typename F::Early;
     static constexpr int kTokens = F::kM >= 8   ? 8
                                    : F::kM >= 4 ? 4
                                                 : F::kM;  ///< rows of the left side per pass
@@ -24,6 +26,7 @@ public:
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
+            const Early early = load_early<Config>(f, b, tile);
             left.stage(f, b);
             for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
                 const I32 count = min(record.rows_per_load, tile.columns() - n);
@@ -38,7 +41,7 @@ public:
                 }
             }
             consumer_barrier<Config>();
-            store<Config>(f, b, tile, left.rest());
+            store<Config>(f, b, tile, left.rest(), early);
             if (b + 1 < tile.b.end) consumer_barrier<Config>();
         }
         return cursor;
@@ -115,21 +118,38 @@ private:
         }
     }
 
+    /// What the first store of this thread loads: read before the product, so that its latency is hidden.
+    template <class Config>
+    [[nodiscard]] static __device__ __forceinline__ Early load_early(const F& f, I32 b,
+                                                                     const MatMulTile<F>& tile) {
+        const I32 n = threadIdx.x;
+        return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n) : Early{};
+    }
+
+    /// All threads share a single row; of several rows each warp takes some.
     template <class Config>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                 const Acc* sums) {
-        const I32 area = tile.rows() * tile.columns();
-        const bool one_row = tile.rows() == 1;  // then all threads share it; otherwise each warp takes rows
+                                                 const Acc* sums, const Early& early) {
+        const bool one_row = tile.rows() == 1;
         const I32 first = one_row ? threadIdx.x : threadIdx.x % 32;
         const I32 stride = one_row ? Config::kThreads : 32;
         for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
             for (I32 n = first; n < tile.columns(); n += stride) {
-                Acc acc[F::kWeights];
-#pragma unroll
-                for (int j = 0; j < F::kWeights; ++j) acc[j] = sums[j * area + m * tile.columns() + n];
-                f.store(b, tile.m.begin + m, tile.n.begin + n, acc);
+                const bool loaded = one_row && n == first;
+                store_one(f, b, tile, sums, m, n,
+                          loaded ? early : f.load(b, tile.m.begin + m, tile.n.begin + n));
             }
         }
+    }
+
+    static __device__ __forceinline__ void store_one(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                     const Acc* sums, I32 m, I32 n, const Early& early) {
+        Acc acc[F::kWeights];
+#pragma unroll
+        for (int j = 0; j < F::kWeights; ++j) {
+            acc[j] = sums[(j * tile.rows() + m) * tile.columns() + n];
+        }
+        f.store(b, tile.m.begin + m, tile.n.begin + n, acc, early);
     }
 };
 

@@ -69,7 +69,8 @@ private:
                 }
             }
             const I32 m = (begin + output) / tile.columns();
-            f.store(b, tile.m.begin + m, tile.n.begin + (begin + output) % tile.columns(), acc);
+            const I32 n = tile.n.begin + (begin + output) % tile.columns();
+            f.store(b, tile.m.begin + m, n, acc, f.load(b, tile.m.begin + m, n));
         }
     }
 };

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/executor.h"
+#include "base/error.h"
+#include "support/sample_plan.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kCount = 1000;
+
+Machine machine() { return builtin_machine("h200"); }
+
+std::vector<float> random_floats(unsigned seed) {
+    std::mt19937 engine(seed);
+    std::uniform_real_distribution<float> any(-1, 1);
+    std::vector<float> out(kCount);
+    for (float& x : out) x = any(engine);
+    return out;
+}
+
+cuda::DeviceMemory on_device(const std::vector<float>& values) {
+    return cuda::DeviceMemory(std::as_bytes(std::span(values)));
+}
+
+std::vector<float> from_device(const cuda::DeviceMemory& memory) {
+    std::vector<float> out(memory.size() / sizeof(float));
+    cuda::check(cuda::driver().copy_to_host(out.data(), memory.address(), memory.size()), "cuMemcpyDtoH");
+    return out;
+}
+
+/// Worker 0 squares x into a; worker 1 squares a into y, after a signal of worker 0.
+Plan two_workers(bool signalled) {
+    sample::PlanBuilder builder;
+    const BufferId x = builder.buffer("x", DType::F32, {kCount}, BufferRole::Input);
+    const BufferId a = builder.buffer("a", DType::F32, {kCount}, BufferRole::Arena);
+    const BufferId y = builder.buffer("y", DType::F32, {kCount}, BufferRole::Output);
+    builder.add("first#0", sample::square(builder, x, a, {kCount}), {Range{0, kCount}, {}, {}, {}});
+    builder.add("second#1", sample::square(builder, a, y, {kCount}), {Range{0, kCount}, {}, {}, {}});
+    Plan plan = builder.finish(machine());
+    plan.workers = {{{plan.workers[0].queue[0]}, {}}, {{plan.workers[0].queue[1]}, {}}};
+    plan.events = {{HandOff::Counter, 1, "first is done"}};
+    if (signalled) plan.workers[0].queue[0].signals = {EventId(0)};
+    plan.workers[1].queue[0].waits = {{EventId(0), 1}};
+    return plan;
+}
+
+class CudaRun : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!cuda_available()) GTEST_SKIP() << "no CUDA device";
+        static_cast<void>(cuda::use_context());
+    }
+};
+
+TEST_F(CudaRun, HandsOverBetweenWorkersInEveryLaunch) {
+    const Plan plan = two_workers(true);
+    const auto executor = make_cuda_executor(plan, emit(plan, machine()));
+    for (unsigned launch = 0; launch < 50; ++launch) {
+        const std::vector<float> x = random_floats(launch);
+        const cuda::DeviceMemory input = on_device(x);
+        const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
+        executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+        executor->synchronize();
+        const std::vector<float> y = from_device(output);
+        for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
+    }
+}
+
+TEST_F(CudaRun, NamesTheWaitThatTimedOutAndRunsAgain) {
+    const Plan broken = two_workers(false);
+    const auto stuck =
+        make_cuda_executor(broken, emit(broken, machine()), {.kernel = {}, .timeout_ns = 20'000'000});
+    const cuda::DeviceMemory input = on_device(random_floats(1));
+    const cuda::DeviceMemory output = on_device(random_floats(2));
+    const Bindings bindings{input.as<void>(), nullptr, output.as<void>()};
+    for (int i = 0; i < 2; ++i) {
+        stuck->run(bindings, nullptr);
+        try {
+            stuck->synchronize();
+            FAIL() << "no time-out";
+        } catch (const RunError& error) {
+            const std::string message = error.what();
+            EXPECT_NE(message.find("worker 1"), std::string::npos) << message;
+            EXPECT_NE(message.find("#1 second#1"), std::string::npos) << message;
+            EXPECT_NE(message.find("first is done: 1 signals are missing"), std::string::npos) << message;
+        }
+    }
+    const Plan whole = two_workers(true);
+    const auto executor = make_cuda_executor(whole, emit(whole, machine()));
+    executor->run(bindings, nullptr);
+    EXPECT_NO_THROW(executor->synchronize());
+}
+
+TEST_F(CudaRun, RunsEveryKindWithItsStream) {
+    const Plan plan = sample::every_kind(machine(), 4);
+    const auto executor = make_cuda_executor(plan, emit(plan, machine()));
+    std::vector<cuda::DeviceMemory> memory;
+    Bindings bindings;
+    for (const Buffer& buffer : plan.graph.regions.buffers) {
+        const bool external = buffer.role != BufferRole::Arena;
+        memory.emplace_back(external ? static_cast<std::size_t>(buffer.size_bytes()) : 0);
+        memory.back().clear();
+        bindings.push_back(memory.back().as<void>());
+    }
+    cuda::finish_copies();
+    for (int launch = 0; launch < 20; ++launch) executor->run(bindings, nullptr);
+    EXPECT_NO_THROW(executor->synchronize());
+}
+
+TEST_F(CudaRun, RefusesMoreWorkersThanFit) {
+    Plan plan = two_workers(true);
+    plan.workers.resize(10'000);
+    EXPECT_THROW(static_cast<void>(make_cuda_executor(plan, emit(plan, machine()))), UserError);
+}
+
+TEST_F(CudaRun, RefusesParametersThatMoved) {
+    const Plan plan = sample::every_kind(machine(), 1);
+    const auto executor = make_cuda_executor(plan, emit(plan, machine()));
+    const cuda::DeviceMemory memory(1 << 20);
+    const cuda::DeviceMemory other(1 << 20);
+    memory.clear();
+    Bindings bindings(plan.graph.regions.buffers.size(), memory.as<void>());
+    executor->run(bindings, nullptr);
+    executor->synchronize();
+    bindings[2] = other.as<void>();
+    EXPECT_THROW(executor->run(bindings, nullptr), UserError);
+}
+
+TEST(CudaDriver, SaysWhatToDoWithoutADevice) {
+    if (cuda_available()) GTEST_SKIP() << "there is a device";
+    const Plan plan = two_workers(true);
+    try {
+        static_cast<void>(make_cuda_executor(plan, emit(plan, machine())));
+        FAIL() << "accepted";
+    } catch (const UserError& error) {
+        EXPECT_NE(std::string(error.what()).find("use the cpu backend"), std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace stretto
