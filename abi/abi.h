@@ -133,7 +133,7 @@ struct MatMulShape {
     return left + stats + round_up(s.weights * (s.streamed ? outputs : direct) * s.acc_bytes, 16);
 }
 
-/// Query rows that an attention task keeps in registers at one time.
+/// Query rows that an attention task keeps in registers at one time; `rows` is group * Q of the region.
 [[nodiscard]] constexpr long long attention_rows(long long rows) { return rows < 4 ? rows : 4; }
 
 /// Shared memory of an attention task: each warp's sums, maximum and weight of each query row.

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <map>
 
+#include "abi/abi.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
 #include "emit/functor.h"
 #include "emit/records.h"
-#include "emit/scratch.h"
 
 namespace stretto {
 namespace {
@@ -43,18 +43,9 @@ Kinds distinct_kinds(const RegionGraph& graph) {
     return out;
 }
 
-/// Shared memory beside the ring: the most that any task needs.
-std::int64_t scratch_bytes(const Plan& plan, std::int64_t warps) {
-    std::int64_t most = plan.shared.scratch_bytes;
-    for (const Task& task : plan.graph.tasks) {
-        most = std::max(most, device_scratch_bytes(plan.graph.regions[task.region], task.tile, warps));
-    }
-    return abi::round_up(most, 16);
-}
-
 std::int64_t shared_bytes(const Plan& plan, const Machine& machine) {
     const std::int64_t ring = plan.shared.slots * plan.shared.slot_bytes;
-    const std::int64_t scratch = scratch_bytes(plan, machine.consumer_warps);
+    const std::int64_t scratch = abi::round_up(plan.shared.scratch_bytes, 16);
     const std::int64_t total = abi::kControlBytes + ring + scratch;
     if (total > machine.shared_bytes) {
         throw InternalError(
@@ -87,12 +78,12 @@ Emission emit(const Plan& plan, const Machine& machine) {
     Emission out;
     for (const CudaKind& kind : kinds.kinds) out.kinds.push_back(kind.functor.name);
     // A program without streams still has a ring type: one slot that nothing uses.
-    out.source = print(CudaFile{std::move(kinds.kinds), machine.consumer_warps,
+    out.source = print(CudaFile{std::move(kinds.kinds), plan.shared.warps,
                                 std::max<std::int64_t>(plan.shared.slots, 1), plan.shared.slot_bytes});
     out.records = bytes_of(records.records);
     out.loads = bytes_of(records.loads);
     out.workers = bytes_of(records.workers);
-    out.threads = (machine.consumer_warps + 1) * 32;
+    out.threads = (plan.shared.warps + 1) * 32;
     out.shared_bytes = shared_bytes(plan, machine);
     return out;
 }

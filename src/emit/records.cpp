@@ -87,6 +87,7 @@ private:
             throw InternalError(fmt::format("task {} ({}) has loads but consumes no stream", step.task.value,
                                             region_name(step)));
         }
+        ensure(task.tile[0].size() == 1, "a task that streams weights has one batch entry");
         const std::int64_t row_bytes =
             region->space[3] * static_cast<std::int64_t>(size_of(region->weights.front().type));
         return narrow(load.bytes / row_bytes, step);

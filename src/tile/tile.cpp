@@ -173,7 +173,7 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
                                    warps);
     }
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
-        return abi::attention_scratch(attention->group * tile[2].size(), attention->space[4], warps);
+        return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,12 @@ public:
     [[nodiscard]] Plan finish(const Machine& machine) {
         plan_.machine = machine.name;
         plan_.workers = {worker_};
-        plan_.shared = {4, machine.ring_slot_bytes, 0};
+        plan_.shared = {machine.consumer_warps, 4, machine.ring_slot_bytes, 0};
+        for (const Task& task : plan_.graph.tasks) {
+            const std::int64_t scratch =
+                scratch_bytes(plan_.graph.regions[task.region], task.tile, machine.consumer_warps);
+            plan_.shared.scratch_bytes = std::max(plan_.shared.scratch_bytes, scratch);
+        }
         for (const Buffer& buffer : plan_.graph.regions.buffers) {
             const bool arena = buffer.role == BufferRole::Arena;
             plan_.offsets.push_back(arena ? plan_.arena_bytes : -1);
