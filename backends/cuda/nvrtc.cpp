@@ -101,6 +101,7 @@ Nvrtc::Nvrtc() {
     int minor = 0;
     bound.version(&major, &minor);
     version_ = fmt::format("{}.{}", major, minor);
+    keeps_cache_ = major > 12 || (major == 12 && minor >= 9);
 }
 
 Nvrtc::Result Nvrtc::compile(const std::string& source, const std::vector<std::string>& options) const {
@@ -112,6 +113,8 @@ Nvrtc::Result Nvrtc::compile(const std::string& source, const std::vector<std::s
     }
     std::vector<const char*> arguments;
     for (const std::string& option : options) arguments.push_back(option.c_str());
+    // A program from NVRTC's own cache comes without the resource report.
+    if (keeps_cache_) arguments.push_back("--no-cache");
 
     const Functions& f = *functions_;
     Program program = nullptr;

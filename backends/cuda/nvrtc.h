@@ -32,6 +32,7 @@ private:
     struct Functions;
     const Functions* functions_ = nullptr;
     std::string version_;
+    bool keeps_cache_ = false;
 };
 
 /// Adds a place to look for NVRTC: a library file, or a folder that holds one (as in the pip wheel
