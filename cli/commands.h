@@ -1,0 +1,14 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace stretto::cli {
+
+// Each adds one subcommand to the application; CLI11 calls it after parsing. Commands throw Errors.
+void add_compile(CLI::App& app);
+void add_run(CLI::App& app);
+void add_verify(CLI::App& app);
+void add_dump(CLI::App& app);
+void add_explain(CLI::App& app);
+
+}  // namespace stretto::cli

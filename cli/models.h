@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "base/machine.h"
+#include "fuse/fuse.h"
+#include "pipeline/pipeline.h"
+#include "runtime/program.h"
+
+namespace stretto::cli {
+
+/// A built-in machine's name, or the path of a machine file (*.json).
+[[nodiscard]] Machine machine_named(const std::string& name);
+
+/// "fused" or "exact".
+[[nodiscard]] Numerics numerics_named(const std::string& name);
+
+/// Is `path` an exported PyTorch program (as opposed to a compiled one)?
+[[nodiscard]] bool is_exported(const std::string& path);
+
+/// Compiles `.pt2`, loads `.stretto`.
+[[nodiscard]] Program program_from(const std::string& path, const std::string& machine, Numerics numerics);
+
+}  // namespace stretto::cli

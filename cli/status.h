@@ -1,0 +1,28 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace stretto::cli {
+
+/// Shows on a terminal's stderr what is being done and for how long, while it lives. Elsewhere it shows nothing.
+class Status {
+public:
+    explicit Status(std::string text);
+    ~Status();
+    Status(const Status&) = delete;
+    Status& operator=(const Status&) = delete;
+
+private:
+    void show();
+
+    std::string text_;
+    std::mutex mutex_;
+    std::condition_variable finished_;
+    bool done_ = false;
+    std::thread thread_;
+};
+
+}  // namespace stretto::cli

@@ -1,0 +1,171 @@
+#include "runtime/session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "backends/cpu/cpu_executor.h"
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/executor.h"
+#include "backends/reference/reference_executor.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Backend>, 3> kBackends{
+    {{"reference", Backend::Reference}, {"cpu", Backend::Cpu}, {"cuda", Backend::Cuda}}};
+
+/// As for device memory, so that loads of whole vectors never cross a line.
+constexpr std::align_val_t kAlignment{256};
+
+class HostMemory : public Memory {
+public:
+    std::shared_ptr<void> allocate(std::size_t bytes) override {
+        void* memory = ::operator new(std::max<std::size_t>(bytes, 1), kAlignment);
+        return {memory, [](void* each) { ::operator delete(each, kAlignment); }};
+    }
+    void copy_in(void* target, const std::byte* source, std::size_t bytes) override {
+        std::memcpy(target, source, bytes);
+    }
+    void copy_out(std::byte* target, const void* source, std::size_t bytes) override {
+        std::memcpy(target, source, bytes);
+    }
+};
+
+class CudaMemory : public Memory {
+public:
+    std::shared_ptr<void> allocate(std::size_t bytes) override {
+        const auto memory = std::make_shared<cuda::DeviceMemory>(bytes);
+        return {memory, memory->as<void>()};
+    }
+    void copy_in(void* target, const std::byte* source, std::size_t bytes) override {
+        cuda::check(cuda::driver().copy_to_device(address(target), source, bytes), "cuMemcpyHtoD");
+    }
+    void copy_out(std::byte* target, const void* source, std::size_t bytes) override {
+        cuda::check(cuda::driver().copy_to_host(target, address(source), bytes), "cuMemcpyDtoH");
+    }
+
+private:
+    static cuda::DevicePointer address(const void* pointer) {
+        return reinterpret_cast<cuda::DevicePointer>(pointer);
+    }
+};
+
+std::unique_ptr<Executor> make_executor(const Program& program, Backend backend) {
+    const Machine& machine = program.machine;
+    if (backend == Backend::Cuda && machine.arch == "cpu") {
+        throw UserError(
+            fmt::format("this program was planned for '{}'; compile it with --machine h200 to run it on a "
+                        "GPU",
+                        machine.name));
+    }
+    switch (backend) {
+        case Backend::Reference:
+            return make_reference_executor(program.plan, {.consumer_warps = machine.consumer_warps});
+        case Backend::Cpu:
+            return make_cpu_executor(program.plan, {.consumer_warps = machine.consumer_warps});
+        case Backend::Cuda:
+            return make_cuda_executor(program.plan, program.emission);
+    }
+    throw InternalError("make_executor: unknown backend");
+}
+
+std::unique_ptr<Memory> make_memory(Backend backend) {
+    if (backend == Backend::Cuda) return std::make_unique<CudaMemory>();
+    return std::make_unique<HostMemory>();
+}
+
+std::string describe(DType dtype, const Shape& shape) {
+    return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ","));
+}
+
+}  // namespace
+
+Backend parse_backend(std::string_view name) {
+    std::vector<std::string_view> known;
+    for (const auto& [each, backend] : kBackends) {
+        if (each == name) return backend;
+        known.push_back(each);
+    }
+    throw UserError(fmt::format("unknown backend '{}'; known: {}", name, fmt::join(known, ", ")));
+}
+
+Session::Session(std::shared_ptr<const Program> program, Backend backend)
+    : program_(std::move(program)),
+      executor_(make_executor(*program_, backend)),
+      memory_(make_memory(backend)) {
+    const auto& buffers = program_->plan.graph.regions.buffers;
+    storage_.resize(buffers.size());
+    bindings_.resize(buffers.size(), nullptr);
+    given_.resize(buffers.size(), false);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        if (buffers[i].role == BufferRole::Arena || buffers[i].role == BufferRole::Constant) continue;
+        storage_[i] = memory_->allocate(static_cast<std::size_t>(buffers[i].size_bytes()));
+        bindings_[i] = storage_[i].get();
+        given_[i] = buffers[i].role == BufferRole::Output;
+    }
+    for (const auto& [name, tensor] : program_->tensors) copy_in(buffer_named(program_->plan, name), tensor);
+}
+
+Session::~Session() = default;
+
+void Session::copy_in(BufferId id, const HostTensor& tensor) {
+    memory_->copy_in(bindings_[id.index()], tensor.bytes.get(), tensor.size);
+    given_[id.index()] = true;
+}
+
+void Session::set(std::string_view name, const HostTensor& tensor) {
+    const BufferId id = buffer_named(program_->plan, name);
+    const Buffer& target = buffer(id);
+    if (target.role != BufferRole::Input && target.role != BufferRole::State) {
+        throw UserError(fmt::format("'{}' is {} {}; only inputs and states can be set", name,
+                                    target.role == BufferRole::Output ? "an" : "a",
+                                    stretto::name(target.role)));
+    }
+    if (tensor.dtype != target.dtype || tensor.shape != target.shape) {
+        throw UserError(fmt::format("'{}' is {}, but the given tensor is {}", name,
+                                    describe(target.dtype, target.shape),
+                                    describe(tensor.dtype, tensor.shape)));
+    }
+    copy_in(id, tensor);
+}
+
+HostTensor Session::get(std::string_view name) const {
+    const BufferId id = buffer_named(program_->plan, name);
+    const Buffer& source = buffer(id);
+    if (source.role == BufferRole::Output && !has_run_) {
+        throw UserError(fmt::format("output '{}' has no value before the first run", name));
+    }
+    const auto size = static_cast<std::size_t>(source.size_bytes());
+    const auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+    memory_->copy_out(bytes.get(), bindings_[id.index()], size);
+    return {source.dtype, source.shape, {bytes, bytes.get()}, size};
+}
+
+void Session::run() {
+    std::vector<std::string> missing;
+    for (std::size_t i = 0; i < bindings_.size(); ++i) {
+        if (bindings_[i] == nullptr || given_[i]) continue;
+        const Buffer& input = buffer(BufferId(static_cast<std::int64_t>(i)));
+        missing.push_back(fmt::format("'{}' ({})", input.name, describe(input.dtype, input.shape)));
+    }
+    if (!missing.empty()) throw UserError(fmt::format("no value was given for {}", fmt::join(missing, ", ")));
+    executor_->run(bindings_, nullptr);
+    executor_->synchronize();
+    has_run_ = true;
+}
+
+void Session::reset_state() {
+    for (const auto& [name, tensor] : program_->tensors) {
+        const BufferId id = buffer_named(program_->plan, name);
+        if (buffer(id).role == BufferRole::State) copy_in(id, tensor);
+    }
+}
+
+}  // namespace stretto

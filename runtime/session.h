@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/executor.h"
+#include "runtime/program.h"
+
+namespace stretto {
+
+enum class Backend {
+    Reference,  ///< one task at a time: slow, checks everything
+    Cpu,        ///< one thread a worker
+    Cuda,       ///< one persistent kernel
+};
+
+/// "reference", "cpu" or "cuda". Throws UserError on another name.
+[[nodiscard]] Backend parse_backend(std::string_view name);
+
+/// Memory that a backend's kernels can reach.
+class Memory {
+public:
+    virtual ~Memory() = default;
+    [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+    virtual void copy_in(void* target, const std::byte* source, std::size_t bytes) = 0;
+    virtual void copy_out(std::byte* target, const void* source, std::size_t bytes) = 0;
+};
+
+/// A program made ready to run on one backend, with memory for all of its tensors. State (a KV cache, say) lives in
+/// the session and is carried from one run to the next. Not for use by several threads at a time.
+class Session {
+public:
+    /// Throws UserError where the backend is not available here, or where the program was planned for another kind of
+    /// machine.
+    Session(std::shared_ptr<const Program> program, Backend backend);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// Gives an input, or replaces a state, by name. Throws UserError if its type or shape is not the program's.
+    void set(std::string_view name, const HostTensor& tensor);
+    /// An output of the last run, or the present value of a state, copied. Throws UserError on an unknown name, and
+    /// for an output before the first run.
+    [[nodiscard]] HostTensor get(std::string_view name) const;
+
+    /// One launch. Throws UserError naming each input that was never given; RunError if the launch fails.
+    void run();
+
+    /// Gives every state the value that it has in the program.
+    void reset_state();
+
+    [[nodiscard]] const Program& program() const { return *program_; }
+
+private:
+    [[nodiscard]] const Buffer& buffer(BufferId id) const { return program_->plan.graph.regions[id]; }
+    void copy_in(BufferId id, const HostTensor& tensor);
+
+    std::shared_ptr<const Program> program_;
+    std::unique_ptr<Executor> executor_;  ///< made first: it says best why a backend cannot be used
+    std::unique_ptr<Memory> memory_;
+    std::vector<std::shared_ptr<void>> storage_;  ///< by buffer
+    Bindings bindings_;
+    std::vector<bool> given_;  ///< by buffer: an input that has a value
+    bool has_run_ = false;
+};
+
+}  // namespace stretto
