@@ -3,6 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
+# The compiler of the pip wheel, for tests that compile kernels; no GPU and no toolkit is needed.
+nvrtc=$(echo .venv/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13)
+[ ! -e "$nvrtc" ] || export STRETTO_NVRTC=${STRETTO_NVRTC:-$PWD/$nvrtc}
 
 run_cpp() { ctest --preset release -j "$jobs" --progress; }
 

@@ -1,4 +1,4 @@
-"""README.md is true: its commands and Python run, its C++ is part of a tested example, its links lead somewhere."""
+"""README.md is true: its commands and Python run, its C++ is in a tested example, its links lead on."""
 
 import re
 import shlex
