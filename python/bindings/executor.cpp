@@ -20,6 +20,9 @@
 namespace stretto::python {
 namespace {
 
+/// Buffer numbers and addresses of parameters and state.
+using Kept = std::vector<std::pair<std::size_t, std::uintptr_t>>;
+
 void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program) {
@@ -41,8 +44,7 @@ std::unique_ptr<Executor> executor_on(const std::string& backend, const Program&
 /// that vary.
 class PythonExecutor {
 public:
-    PythonExecutor(const PythonProgram& python, const std::string& backend,
-                   const std::vector<std::pair<std::size_t, std::uintptr_t>>& kept,
+    PythonExecutor(const PythonProgram& python, const std::string& backend, const Kept& kept,
                    std::vector<std::size_t> varying)
         : bindings_(python.program.plan.graph.regions.buffers.size()), varying_(std::move(varying)) {
         for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
@@ -73,17 +75,10 @@ private:
 
 void bind_executor(nb::module_& m) {
     nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
+        .def(nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>>(),
+             nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"))
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"))
         .def("synchronize", &PythonExecutor::synchronize);
-    m.def(
-        "make_executor",
-        [](const PythonProgram& program, const std::string& backend,
-           const std::vector<std::pair<std::size_t, std::uintptr_t>>& kept,
-           std::vector<std::size_t> varying) {
-            return std::make_unique<PythonExecutor>(program, backend, kept, std::move(varying));
-        },
-        nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
-        "kept: (buffer number, address) of parameters and state; varying: buffers that each run is given.");
 }
 
 }  // namespace stretto::python

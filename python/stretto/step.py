@@ -198,7 +198,7 @@ class Step:
         self.synchronize()
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
-        self._executor = _core.make_executor(self._program, self._backend, kept, varying)
+        self._executor = _core.Executor(self._program, self._backend, kept, varying)
         self._state_addresses = states
 
     def _input(self, slot: _Slot, tensor: Any) -> torch.Tensor:
