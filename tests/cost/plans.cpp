@@ -23,7 +23,8 @@ Machine plain_machine() {
 CostPlan::CostPlan(int workers, std::int64_t slots) {
     plan.machine = "plain";
     plan.workers.resize(static_cast<std::size_t>(workers));
-    plan.shared = {slots, 2 * kRow, 0};
+    plan.shared.slots = slots;
+    plan.shared.slot_bytes = 2 * kRow;
     plan.graph.regions.buffers.push_back({"weight", DType::BF16, {64, kRow}, BufferRole::Parameter, nullptr});
     plan.graph.regions.buffers.push_back({"out", DType::F32, {1 << 20}, BufferRole::Output, nullptr});
     plan.offsets = {-1, -1};

@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include "verify/plans.h"
+
+namespace stretto {
+namespace {
+
+/// Two tasks of one product: rows of 64 BF16 elements, 8 rows a slot of 1024 bytes.
+struct Product {
+    PlanBuilder builder{2};
+
+    Product() {
+        builder.buffer("weight", 64 * 32, BufferRole::Parameter);
+        builder.product("linear", 0, "weight", 64, {0, 12});
+        builder.product("linear", 1, "weight", 64, {12, 32});
+    }
+};
+
+TEST(Verify, AcceptsTheLoadsThatTasksConsume) { EXPECT_EQ(faults_of(Product().builder.finish()), ""); }
+
+TEST(Verify, ReportsSwappedLoads) {
+    Plan plan = Product().builder.finish();
+    std::swap(plan.workers[1].stream[0], plan.workers[1].stream[1]);
+    EXPECT_EQ(faults_of(plan),
+              "stream: load 0 of worker 1 differs from what its tasks consume\n"
+              "  found   bytes [2560, 3584) of 'weight' for #1 linear\n"
+              "  needed  bytes [1536, 2560) of 'weight' for #1 linear");
+}
+
+TEST(Verify, ReportsAMissingLoad) {
+    Plan plan = Product().builder.finish();
+    plan.workers[0].stream.pop_back();
+    EXPECT_EQ(faults_of(plan),
+              "stream: load 1 of worker 0 differs from what its tasks consume\n"
+              "  found   no more loads\n"
+              "  needed  bytes [1024, 1536) of 'weight' for #0 linear");
+}
+
+TEST(Verify, ReportsARingThatStarves) {
+    Plan plan = Product().builder.finish();
+    plan.shared.slots = 0;
+    EXPECT_EQ(faults_of(plan),
+              "stream: the ring starves 'linear': it needs 1 slots at once, and the ring has 0");
+}
+
+TEST(Verify, ReportsARowThatExceedsASlot) {
+    Plan plan = Product().builder.finish();
+    plan.shared.slot_bytes = 100;
+    EXPECT_TRUE(has_fault(plan, Fault::Kind::Stream));
+}
+
+TEST(Verify, ReportsAStreamOfWhatTheLaunchWrites) {
+    PlanBuilder plan(1);
+    plan.buffer("weight", 64 * 8, BufferRole::State);
+    plan.task("update", 0, {}, {{"weight", 0, 64}});
+    plan.product("linear", 0, "weight", 64, {0, 8});
+    EXPECT_EQ(faults_of(plan.finish()),
+              "stream: 'linear' streams 'weight', which this launch writes: a loader waits for nothing");
+}
+
+}  // namespace
+}  // namespace stretto
