@@ -1,0 +1,87 @@
+#include "backends/backends.h"
+
+#include "backends/cpu/cpu_executor.h"
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/executor.h"
+#include "backends/reference/reference_executor.h"
+#include "memory/memory.h"
+#include "schedule/schedule.h"
+#include "tile/tile.h"
+
+namespace stretto {
+namespace {
+
+Backend reference(std::string name, std::int32_t workers, Order order, std::uint64_t seed) {
+    return {"reference_" + std::move(name), cpu_machine(workers),
+            [order, seed](const Plan& plan, BufferMemory& memory, int launches) {
+                const auto executor = make_reference_executor(plan, {order, seed});
+                for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr);
+            }};
+}
+
+Backend cpu(std::int32_t workers) {
+    return {"cpu_" + std::to_string(workers), cpu_machine(workers),
+            [](const Plan& plan, BufferMemory& memory, int launches) {
+                const auto executor = make_cpu_executor(plan);
+                for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr);
+            }};
+}
+
+Backend cuda(std::int32_t workers) {
+    Machine machine = builtin_machine("h200");
+    machine.workers = workers;
+    return {"cuda_" + std::to_string(workers), machine,
+            [machine](const Plan& plan, BufferMemory& memory, int launches) {
+                const auto executor = make_cuda_executor(plan, emit(plan, machine));
+                std::vector<cuda::DeviceMemory> device;
+                Bindings bindings;
+                for (void* host : memory.bindings()) {
+                    const BufferId buffer(static_cast<std::int64_t>(device.size()));
+                    device.emplace_back(host != nullptr ? std::span(memory.bytes(buffer))
+                                                        : std::span<const std::byte>());
+                    bindings.push_back(device.back().as<void>());
+                }
+                cuda::finish_copies();
+                for (int i = 0; i < launches; ++i) executor->run(bindings, nullptr);
+                executor->synchronize();
+                for (std::size_t b = 0; b < device.size(); ++b) {
+                    if (device[b].size() == 0) continue;
+                    cuda::check(cuda::driver().copy_to_host(memory.addresses()[b], device[b].address(),
+                                                            device[b].size()),
+                                "cuMemcpyDtoH");
+                }
+            }};
+}
+
+}  // namespace
+
+std::vector<Backend> available_backends() {
+    std::vector<Backend> all{
+        reference("by_task_1", 1, Order::TaskNumber, 0),
+        reference("random_3", 3, Order::Random, 1),
+        reference("random_8", 8, Order::Random, 2),
+        reference("last_worker_5", 5, Order::LastWorker, 0),
+        reference("starve_4", 4, Order::Starve, 2),
+        reference("depth_first_6", 6, Order::DepthFirst, 3),
+        cpu(1),
+        cpu(2),
+        cpu(7),
+    };
+    if (cuda_available()) {
+        all.push_back(cuda(1));
+        all.push_back(cuda(9));
+    }
+    return all;
+}
+
+Plan planned(RegionGraph regions, const Machine& machine) {
+    return place_buffers(schedule(tile(std::move(regions), machine), machine));
+}
+
+Machine cpu_machine(std::int32_t workers) {
+    Machine machine = builtin_machine("cpu");
+    machine.workers = workers;
+    return machine;
+}
+
+}  // namespace stretto

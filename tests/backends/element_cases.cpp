@@ -1,0 +1,182 @@
+#include "backends/cases.h"
+
+namespace stretto {
+namespace {
+
+std::string sizes(const Shape& shape) {
+    std::string text;
+    for (std::int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+    return text;
+}
+
+/// sigmoid(x) * y + 0.5 at every element.
+Case elementwise(DType type, const Shape& shape) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, shape);
+    const BufferId y = build.buffer(BufferRole::Parameter, type, shape);
+    const BufferId out = build.buffer(BufferRole::Output, type, shape);
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    const DType wide = type == DType::F64 ? DType::F64 : DType::F32;
+    const std::int32_t gate = e.apply(Op::Sigmoid, {e.cast(e.load(build.whole(x)), wide)});
+    const std::int32_t product = e.apply(Op::Mul, {gate, e.cast(e.load(build.whole(y)), wide)});
+    e.cast(e.apply(Op::Add, {product, e.constant(0.5, wide)}), type);
+    build.region(MapRegion{shape, {std::move(store)}});
+    // Sigmoid, product, sum: a few roundings in the wide type, one in the narrow one.
+    return {"Map_" + std::string(name(type)) + "_" + sizes(shape),
+            build.finish(),
+            2 * epsilon(type),
+            8 * epsilon(wide),
+            {}};
+}
+
+/// Integer arithmetic with Python's rounding, and a selection by a comparison.
+Case integers() {
+    CaseBuilder build;
+    const Shape shape{6, 37};
+    const BufferId x = build.buffer(BufferRole::Input, DType::I64, shape);
+    const BufferId out = build.buffer(BufferRole::Output, DType::I32, shape);
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    const auto number = [&](std::int64_t value) { return e.add({Op::Const, DType::I64, {}, value, 0}); };
+    const std::int32_t value = e.apply(Op::Sub, {e.load(build.whole(x)), e.index(1)});
+    const std::int32_t quotient = e.apply(Op::FloorDiv, {value, number(-5)});
+    const std::int32_t rest = e.apply(Op::Mod, {value, number(7)});
+    const std::int32_t less = e.apply(Op::Lt, DType::Bool, {quotient, rest});
+    e.cast(e.apply(Op::Select, DType::I64, {less, quotient, rest}), DType::I32);
+    build.region(MapRegion{shape, {std::move(store)}});
+    return {"Map_integers", build.finish(), 0, 0, {}};
+}
+
+/// [x, y] along the last dimension: masked loads of both, chosen by coordinate.
+Case concatenation(DType type) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, {5, 3});
+    const BufferId y = build.buffer(BufferRole::Input, type, {5, 6});
+    const BufferId out = build.buffer(BufferRole::Output, type, {5, 9});
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    const std::int32_t left = e.load(build.through(x, *padded(identity_map({5, 3}), 1, 0, 6)));
+    const std::int32_t right = e.load(build.through(y, *padded(identity_map({5, 6}), 1, 3, 0)));
+    const std::int32_t is_left =
+        e.apply(Op::Lt, DType::Bool, {e.index(1), e.add({Op::Const, DType::I64, {}, 3, 0})});
+    e.apply(Op::Select, type, {is_left, left, right});
+    build.region(MapRegion{{5, 9}, {std::move(store)}});
+    return {"Map_concatenation_" + std::string(name(type)), build.finish(), 0, 0, {}};
+}
+
+/// Rows of a table by number; negative numbers count from the end.
+Case gather(DType type) {
+    CaseBuilder build;
+    const BufferId table = build.buffer(BufferRole::Parameter, type, {11, 48});
+    const BufferId rows = build.buffer(BufferRole::Input, DType::I64, {7});
+    const BufferId out = build.buffer(BufferRole::Output, type, {7, 48});
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    Access row = build.through(table, {{{atom(7, 0)}, {atom(48, 1)}}, 0});
+    row.indirect.push_back({48, 11});
+    e.load(std::move(row), {e.load(build.through(rows, {{{atom(7, 1)}, {atom(48, 0)}}, 0}))});
+    build.region(MapRegion{{7, 48}, {std::move(store)}});
+    return {"Map_gather_" + std::string(name(type)), build.finish(), 0, 0, [rows](BufferMemory& memory) {
+                memory.set(rows, {0, 10, -1, -11, 5, 3, 3});
+            }};
+}
+
+/// Writes rows of a state at positions that are known on the device only; the other rows stay as they were.
+Case scatter(DType type) {
+    CaseBuilder build;
+    const BufferId values = build.buffer(BufferRole::Input, type, {2, 3, 24});
+    const BufferId at = build.buffer(BufferRole::Input, DType::I64, {1});
+    const BufferId state = build.buffer(BufferRole::State, type, {2, 9, 3, 24});
+    Access target = build.through(state, {{{atom(2, 9 * 72)}, {atom(3, 24)}, {atom(24, 1)}}, 0});
+    target.indirect.push_back({72, 9});
+    Store store{std::move(target), {}, {}};
+    store.indices.push_back(
+        store.expr.load(build.through(at, {{{atom(2, 0)}, {atom(3, 0)}, {atom(24, 0)}}, 0})));
+    store.expr.load(build.whole(values));
+    build.region(MapRegion{{2, 3, 24}, {std::move(store)}});
+    return {"Map_scatter_" + std::string(name(type)), build.finish(), 0, 0,
+            [at](BufferMemory& memory) { memory.set(at, {-2}); }};
+}
+
+/// Reduces the last dimensions of `space`, or the first one where `strided`; the epilogue halves the result.
+Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, bool strided) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, space);
+    const Shape outer(space.begin(), space.begin() + kept);
+    const BufferId out = build.buffer(BufferRole::Output, type, outer);
+    ReduceRegion region;
+    region.space = space;
+    region.kept = kept;
+    region.op = op;
+    IndexMap map = identity_map(space);
+    if (strided) {
+        std::int64_t stride = 1;
+        for (std::size_t d = 0; d < space.size(); ++d) {
+            map.dims[d] = {atom(space[d], stride)};
+            stride *= space[d];
+        }
+    }
+    region.term.load(build.through(x, map));
+    if (is_narrow_float(type)) region.term.cast(region.term.root(), DType::F32);
+    IndexMap target = identity_map(outer);
+    for (std::size_t d = outer.size(); d < space.size(); ++d) target.dims.push_back({atom(space[d], 0)});
+    Store store{build.through(out, target), {}, {}};
+    Expr& e = store.expr;
+    const DType wide = type == DType::F64 ? DType::F64 : is_float(type) ? DType::F32 : type;
+    const std::int32_t total = e.acc(0, wide);
+    if (is_float(type)) {
+        e.cast(e.apply(Op::Mul, {total, e.constant(0.5, wide)}), type);
+    } else {
+        e.apply(Op::Add, {total, e.index(0)});
+    }
+    region.stores.push_back(std::move(store));
+    std::int64_t terms = 1;
+    for (std::size_t d = static_cast<std::size_t>(kept); d < space.size(); ++d) terms *= space[d];
+    build.region(std::move(region));
+    const char* names[] = {"sum", "max", "min"};
+    // Each addition rounds a partial sum that is at most the sum of the terms' sizes.
+    const double absolute = op == ReduceOp::Sum ? 4 * epsilon(wide) * static_cast<double>(terms) : 0;
+    return {std::string("Reduce_") + names[static_cast<int>(op)] + "_" + std::string(name(type)) + "_" +
+                sizes(space) + "_kept" + std::to_string(kept) + (strided ? "_strided" : ""),
+            build.finish(),
+            2 * epsilon(type),
+            absolute,
+            {}};
+}
+
+}  // namespace
+
+std::vector<Case> map_cases() {
+    std::vector<Case> cases;
+    for (DType type : {DType::F16, DType::BF16, DType::F32, DType::F64}) {
+        cases.push_back(elementwise(type, {3, 5, 41}));
+        cases.push_back(concatenation(type));
+    }
+    for (const Shape& shape : {Shape{1}, Shape{1000}, Shape{31, 2}, Shape{2, 1, 257}}) {
+        cases.push_back(elementwise(DType::BF16, shape));
+    }
+    cases.push_back(integers());
+    for (DType type : {DType::BF16, DType::F32, DType::I64}) {
+        cases.push_back(gather(type));
+        cases.push_back(scatter(type));
+    }
+    return cases;
+}
+
+std::vector<Case> reduce_cases() {
+    std::vector<Case> cases;
+    for (DType type : {DType::F16, DType::BF16, DType::F32, DType::F64, DType::I64}) {
+        for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min}) {
+            cases.push_back(reduction(op, type, {7, 129}, 1, false));
+        }
+    }
+    cases.push_back(reduction(ReduceOp::Sum, DType::F32, {300, 5}, 1, false));
+    cases.push_back(reduction(ReduceOp::Sum, DType::F32, {9, 70}, 1, true));
+    cases.push_back(reduction(ReduceOp::Max, DType::BF16, {3, 40, 2, 3}, 2, true));
+    cases.push_back(reduction(ReduceOp::Sum, DType::BF16, {2, 3, 1000}, 2, false));
+    cases.push_back(reduction(ReduceOp::Sum, DType::F32, {4, 1}, 1, false));
+    return cases;
+}
+
+}  // namespace stretto

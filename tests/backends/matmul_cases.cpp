@@ -1,0 +1,146 @@
+#include "backends/cases.h"
+
+namespace stretto {
+namespace {
+
+struct Sizes {
+    std::int64_t b = 1;
+    std::int64_t m = 1;
+    std::int64_t n = 1;
+    std::int64_t k = 1;
+};
+
+std::string text(const Sizes& s) {
+    return std::to_string(s.b) + "x" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
+           std::to_string(s.k);
+}
+
+DType wide(DType type) { return type == DType::F64 ? DType::F64 : DType::F32; }
+
+/// Maps over [b, m, n, k] of a left side, a row of weights, and a result.
+IndexMap left_map(const Sizes& s) {
+    return {{{atom(s.b, s.m * s.k)}, {atom(s.m, s.k)}, {atom(s.n, 0)}, {atom(s.k, 1)}}, 0};
+}
+IndexMap weight_map(const Sizes& s) {
+    return {{{atom(s.b, s.n * s.k)}, {atom(s.m, 0)}, {atom(s.n, s.k)}, {atom(s.k, 1)}}, 0};
+}
+IndexMap transposed_weight_map(const Sizes& s) {
+    return {{{atom(s.b, s.n * s.k)}, {atom(s.m, 0)}, {atom(s.n, 1)}, {atom(s.k, s.n)}}, 0};
+}
+IndexMap result_map(const Sizes& s) {
+    return {{{atom(s.b, s.m * s.n)}, {atom(s.m, s.n)}, {atom(s.n, 1)}, {atom(s.k, 0)}}, 0};
+}
+
+/// An error of the sum: K products of an F32 accumulation, each with a rounding of a partial sum.
+double accumulation_error(DType type, const Sizes& s) {
+    return 4 * epsilon(wide(type)) * static_cast<double>(s.k);
+}
+
+MatMulRegion product(const CaseBuilder& build, const Sizes& s, DType type, BufferId left,
+                     std::vector<Access> weights, bool streamed) {
+    MatMulRegion region;
+    region.space = {s.b, s.m, s.n, s.k};
+    region.a.load(build.through(left, left_map(s)));
+    region.a_type = type;
+    region.weights = std::move(weights);
+    region.streamed = streamed;
+    return region;
+}
+
+enum class Weights : std::uint8_t { Streamed, Direct, Transposed };
+
+/// One product; its store rounds the accumulator.
+Case plain(Weights weights, DType type, const Sizes& s) {
+    CaseBuilder build;
+    const BufferId left = build.buffer(BufferRole::Input, type, {s.b, s.m, s.k});
+    const BufferId weight = build.buffer(BufferRole::Parameter, type, {s.b, s.n, s.k});
+    const BufferId out = build.buffer(BufferRole::Output, type, {s.b, s.m, s.n});
+    const Access rows =
+        build.through(weight, weights == Weights::Transposed ? transposed_weight_map(s) : weight_map(s));
+    MatMulRegion region = product(build, s, type, left, {rows}, weights == Weights::Streamed);
+    Store store{build.through(out, result_map(s)), {}, {}};
+    store.expr.acc(0, wide(type));
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    const char* names[] = {"streamed", "direct", "transposed"};
+    return {std::string("MatMul_") + names[static_cast<int>(weights)] + "_" + std::string(name(type)) + "_" +
+                text(s),
+            build.finish(),
+            2 * epsilon(type),
+            accumulation_error(type, s),
+            {}};
+}
+
+/// x * rsqrt(mean(x^2) + eps) * scale on the left, two weights, silu(first) * second + residual at the end.
+Case normalized_and_gated(DType type, const Sizes& s) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, {s.m, s.k});
+    const BufferId scale = build.buffer(BufferRole::Parameter, type, {s.k});
+    const BufferId gate = build.buffer(BufferRole::Parameter, type, {s.n, s.k});
+    const BufferId up = build.buffer(BufferRole::Parameter, type, {s.n, s.k});
+    const BufferId residual = build.buffer(BufferRole::Input, type, {s.m, s.n});
+    const BufferId out = build.buffer(BufferRole::Output, type, {s.m, s.n});
+    MatMulRegion region;
+    region.space = {1, s.m, s.n, s.k};
+    region.a_type = type;
+    region.streamed = true;
+    const auto load_x = [&](Expr& e) { return e.cast(e.load(build.through(x, left_map(s))), DType::F32); };
+    RowStat stat;
+    const std::int32_t term = load_x(stat.term);
+    stat.term.apply(Op::Mul, {term, term});
+    Expr& f = stat.finish;
+    const std::int32_t mean =
+        f.apply(Op::Mul, {f.acc(0), f.constant(1.0 / static_cast<double>(s.k), DType::F32)});
+    f.apply(Op::Rsqrt, {f.apply(Op::Add, {mean, f.constant(1e-5, DType::F32)})});
+    region.stats.push_back(std::move(stat));
+    const std::int32_t normal = region.a.apply(Op::Mul, {load_x(region.a), region.a.stat(0)});
+    const Access scales =
+        build.through(scale, {{{atom(1, 0)}, {atom(s.m, 0)}, {atom(s.n, 0)}, {atom(s.k, 1)}}, 0});
+    region.a.apply(Op::Mul, {normal, region.a.cast(region.a.load(scales), DType::F32)});
+    region.weights = {build.through(gate, weight_map(s)), build.through(up, weight_map(s))};
+    Store store{build.through(out, result_map(s)), {}, {}};
+    Expr& e = store.expr;
+    const std::int32_t first = e.acc(0);
+    const std::int32_t silu = e.apply(Op::Mul, {first, e.apply(Op::Sigmoid, {first})});
+    const std::int32_t both = e.apply(Op::Mul, {silu, e.acc(1)});
+    e.apply(Op::Add, {both, e.cast(e.load(build.through(residual, result_map(s))), DType::F32)});
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    // A left value next to a rounding boundary may round the other way: one unit of its type in one product, which a
+    // second product multiplies.
+    return {"MatMul_normalized_gated_" + std::string(name(type)) + "_" + text(s),
+            build.finish(),
+            2 * epsilon(type),
+            2 * epsilon(type) + 4 * accumulation_error(type, s),
+            {}};
+}
+
+}  // namespace
+
+std::vector<Case> matmul_cases() {
+    std::vector<Case> cases;
+    for (std::int64_t m = 1; m <= 9; ++m)
+        cases.push_back(plain(Weights::Streamed, DType::BF16, {1, m, 33, 264}));
+    for (std::int64_t k : {8, 64, 256, 1000, 1536}) {
+        cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 1, 70, k}));
+    }
+    for (std::int64_t n : {1, 2, 3, 5, 300})
+        cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 2, n, 72}));
+    for (DType type : {DType::F16, DType::F32, DType::F64}) {
+        cases.push_back(plain(Weights::Streamed, type, {1, 1, 19, 520}));
+        cases.push_back(plain(Weights::Streamed, type, {1, 3, 19, 520}));
+    }
+    for (DType type : {DType::F16, DType::BF16, DType::F32, DType::F64}) {
+        cases.push_back(plain(Weights::Direct, type, {1, 2, 37, 129}));
+        cases.push_back(plain(Weights::Transposed, type, {1, 3, 300, 50}));
+        cases.push_back(plain(Weights::Direct, type, {3, 2, 5, 7}));
+    }
+    for (std::int64_t m : {1, 5, 9, 20})
+        cases.push_back(plain(Weights::Transposed, DType::F32, {2, m, 33, 17}));
+    for (DType type : {DType::BF16, DType::F16, DType::F32}) {
+        for (std::int64_t m : {1, 4}) cases.push_back(normalized_and_gated(type, {1, m, 45, 576}));
+    }
+    return cases;
+}
+
+}  // namespace stretto
