@@ -11,7 +11,7 @@
 namespace stretto {
 namespace {
 
-Backend reference(std::string name, std::int32_t workers, Order order, std::uint64_t seed) {
+Backend on_reference(std::string name, std::int32_t workers, Order order, std::uint64_t seed) {
     return {"reference_" + std::move(name), cpu_machine(workers),
             [order, seed](const Plan& plan, BufferMemory& memory, int launches) {
                 const auto executor = make_reference_executor(plan, {order, seed});
@@ -19,7 +19,7 @@ Backend reference(std::string name, std::int32_t workers, Order order, std::uint
             }};
 }
 
-Backend cpu(std::int32_t workers) {
+Backend on_cpu(std::int32_t workers) {
     return {"cpu_" + std::to_string(workers), cpu_machine(workers),
             [](const Plan& plan, BufferMemory& memory, int launches) {
                 const auto executor = make_cpu_executor(plan);
@@ -27,7 +27,7 @@ Backend cpu(std::int32_t workers) {
             }};
 }
 
-Backend cuda(std::int32_t workers) {
+Backend on_cuda(std::int32_t workers) {
     Machine machine = builtin_machine("h200");
     machine.workers = workers;
     return {"cuda_" + std::to_string(workers), machine,
@@ -57,19 +57,19 @@ Backend cuda(std::int32_t workers) {
 
 std::vector<Backend> available_backends() {
     std::vector<Backend> all{
-        reference("by_task_1", 1, Order::TaskNumber, 0),
-        reference("random_3", 3, Order::Random, 1),
-        reference("random_8", 8, Order::Random, 2),
-        reference("last_worker_5", 5, Order::LastWorker, 0),
-        reference("starve_4", 4, Order::Starve, 2),
-        reference("depth_first_6", 6, Order::DepthFirst, 3),
-        cpu(1),
-        cpu(2),
-        cpu(7),
+        on_reference("by_task_1", 1, Order::TaskNumber, 0),
+        on_reference("random_3", 3, Order::Random, 1),
+        on_reference("random_8", 8, Order::Random, 2),
+        on_reference("last_worker_5", 5, Order::LastWorker, 0),
+        on_reference("starve_4", 4, Order::Starve, 2),
+        on_reference("depth_first_6", 6, Order::DepthFirst, 3),
+        on_cpu(1),
+        on_cpu(2),
+        on_cpu(7),
     };
     if (cuda_available()) {
-        all.push_back(cuda(1));
-        all.push_back(cuda(9));
+        all.push_back(on_cuda(1));
+        all.push_back(on_cuda(9));
     }
     return all;
 }
