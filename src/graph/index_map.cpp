@@ -1,6 +1,7 @@
 #include "graph/index_map.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -321,13 +322,15 @@ Box footprint(const IndexMap& map, const Box& tile, const Shape& allocation) {
                        : Range{0, period};
             digit = {std::max(digit.begin, a.lo), std::min(digit.end, a.hi)};
             if (digit.empty()) return nothing;
-            origin += digit.begin * a.stride;
+            // A negative stride touches the same elements as a positive one that starts at the other end.
+            origin += (a.stride < 0 ? digit.end - 1 : digit.begin) * a.stride;
+            const std::int64_t stride = std::abs(a.stride);
             const std::int64_t steps = digit.size() - 1;
-            if (steps == 0 || a.stride == 0) continue;
+            if (steps == 0 || stride == 0) continue;
             std::size_t along = 0;
-            while (along + 1 < allocation.size() && strides[along] > a.stride) ++along;
+            while (along + 1 < allocation.size() && strides[along] > stride) ++along;
             // A stride that is no multiple of the dimension's moves along the finer ones too.
-            for (std::int64_t left = a.stride; left > 0; ++along) {
+            for (std::int64_t left = stride; left > 0; ++along) {
                 span[along] += left / strides[along] * steps;
                 left %= strides[along];
             }

@@ -66,8 +66,8 @@ TEST_P(Conformance, GivesTheResultOfThePlainEvaluator) {
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
                          testing::Combine(testing::ValuesIn(all_cases()),
                                           testing::ValuesIn(available_backends())),
-                         [](const auto& info) {
-                             return std::get<0>(info.param).name + "_on_" + std::get<1>(info.param).name;
+                         [](const auto& instance) {
+                             return std::get<0>(instance.param).name + "_on_" + std::get<1>(instance.param).name;
                          });
 
 }  // namespace
