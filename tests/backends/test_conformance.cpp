@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(All, Conformance,
                          testing::Combine(testing::ValuesIn(all_cases()),
                                           testing::ValuesIn(available_backends())),
                          [](const auto& instance) {
-                             return std::get<0>(instance.param).name + "_on_" + std::get<1>(instance.param).name;
+                             return std::get<0>(instance.param).name + "_on_" +
+                                    std::get<1>(instance.param).name;
                          });
 
 }  // namespace

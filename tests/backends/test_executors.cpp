@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include "backends/backends.h"
+#include "backends/cases.h"
+#include "backends/cpu/cpu_executor.h"
+#include "backends/reference/reference_executor.h"
+#include "base/error.h"
+
+namespace stretto {
+namespace {
+
+/// Several regions on several workers with counters between them.
+Plan chained_plan(std::int32_t workers) { return planned(chain_cases()[0].graph, cpu_machine(workers)); }
+
+/// The message of the RunError that `body` throws.
+template <class Body>
+std::string run_error(Body&& body) {
+    try {
+        body();
+    } catch (const RunError& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+/// Makes the first wait of the plan ask for one signal more than there are.
+const Wait& spoil_a_wait(Plan& plan) {
+    for (Worker& worker : plan.workers) {
+        for (Step& step : worker.queue) {
+            if (step.waits.empty()) continue;
+            step.waits[0].target = plan.events[step.waits[0].event.index()].signals + 1;
+            return step.waits[0];
+        }
+    }
+    throw InternalError("the plan has no wait");
+}
+
+std::vector<std::byte> result_of(Executor& executor, const RegionGraph& graph) {
+    BufferMemory memory(graph, 5);
+    executor.run(memory.bindings(), nullptr);
+    std::vector<std::byte> all;
+    for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
+        if (graph.buffers[b].role != BufferRole::Output) continue;
+        const auto& bytes = memory.bytes(BufferId(static_cast<std::int64_t>(b)));
+        all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+}
+
+TEST(ReferenceExecutor, NamesWorkersAndEventsOfAPlanThatIsStuck) {
+    Plan plan = chained_plan(3);
+    const std::string event = plan.events[spoil_a_wait(plan).event.index()].name;
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_reference_executor(plan);
+    const std::string message = run_error([&] { executor->run(memory.bindings(), nullptr); });
+    EXPECT_NE(message.find("the plan is stuck"), std::string::npos) << message;
+    EXPECT_NE(message.find("waits for event"), std::string::npos) << message;
+    EXPECT_NE(message.find(event), std::string::npos) << message;
+}
+
+TEST(ReferenceExecutor, CatchesAReadOfBytesThatNobodyWrote) {
+    Plan plan = chained_plan(1);
+    std::vector<Step>& queue = plan.workers[0].queue;
+    ASSERT_EQ(queue.size(), 2U);
+    std::swap(queue[0], queue[1]);
+    for (Step& step : queue) step.waits.clear();
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_reference_executor(plan);
+    const std::string message = run_error([&] { executor->run(memory.bindings(), nullptr); });
+    EXPECT_NE(message.find("task #1 region#1 on worker 0 reads bytes"), std::string::npos) << message;
+    EXPECT_NE(message.find("which no task of this launch wrote before"), std::string::npos) << message;
+}
+
+TEST(ReferenceExecutor, CatchesAStoreOutsideTheTasksBoxes) {
+    Plan plan = chained_plan(1);
+    for (Footprint& footprint : plan.graph.tasks[0].writes) footprint.box.back().end -= 1;
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_reference_executor(plan);
+    const std::string message = run_error([&] { executor->run(memory.bindings(), nullptr); });
+    EXPECT_NE(message.find("task #0 region#0 on worker 0 writes bytes"), std::string::npos) << message;
+    EXPECT_NE(message.find("which its boxes do not cover"), std::string::npos) << message;
+}
+
+TEST(ReferenceExecutor, NamesBuffersThatAreNotBound) {
+    const Plan plan = chained_plan(1);
+    const auto executor = make_reference_executor(plan);
+    const std::string message = run_error([&] { executor->run({}, nullptr); });
+    EXPECT_NE(message.find("no memory is bound to buffers 'b0'"), std::string::npos) << message;
+}
+
+TEST(CpuExecutor, NamesWorkerTaskAndEventOfAWaitThatTimesOutAndRunsAgainAfterIt) {
+    Plan plan = chained_plan(3);
+    Plan spoiled = plan;
+    const std::string event = spoiled.events[spoil_a_wait(spoiled).event.index()].name;
+    CpuOptions options;
+    options.time_out = std::chrono::milliseconds(50);
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_cpu_executor(spoiled, options);
+    const auto run = [&] { executor->run(memory.bindings(), nullptr); };
+    const std::string message = run_error(run);
+    EXPECT_NE(message.find("waited 50 ms with task"), std::string::npos) << message;
+    EXPECT_NE(message.find(event), std::string::npos) << message;
+    EXPECT_NE(run_error(run).find("waited 50 ms with task"), std::string::npos);
+}
+
+TEST(CpuExecutor, RunsManyMoreWorkersThanProcessors) {
+    const RegionGraph graph = chain_cases()[2].graph;
+    const auto few = make_cpu_executor(planned(graph, cpu_machine(1)));
+    const auto many = make_cpu_executor(planned(graph, cpu_machine(132)));
+    EXPECT_EQ(result_of(*few, graph), result_of(*many, graph));
+}
+
+TEST(CpuExecutor, GivesTheSameBitsWhateverTheTiming) {
+    const RegionGraph graph = chain_cases()[1].graph;
+    const Plan plan = planned(graph, cpu_machine(4));
+    const auto calm = make_cpu_executor(plan);
+    const std::vector<std::byte> expected = result_of(*calm, graph);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        CpuOptions options;
+        options.delay_seed = seed;
+        options.max_delay = std::chrono::microseconds(300);
+        const auto delayed = make_cpu_executor(plan, options);
+        for (int launch = 0; launch < 3; ++launch)
+            EXPECT_EQ(result_of(*delayed, graph), expected) << "seed " << seed;
+    }
+}
+
+TEST(CpuExecutor, GivesTheBitsOfTheReference) {
+    for (const Case& test : all_cases()) {
+        const Plan plan = planned(test.graph, cpu_machine(3));
+        const auto cpu = make_cpu_executor(plan);
+        const auto reference = make_reference_executor(plan, {Order::Random, 4});
+        EXPECT_EQ(result_of(*cpu, test.graph), result_of(*reference, test.graph)) << test.name;
+    }
+}
+
+}  // namespace
+}  // namespace stretto
