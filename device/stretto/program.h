@@ -78,18 +78,19 @@ __device__ __forceinline__ void consume(const abi::Launch& launch, const abi::Wo
     const U32 epoch = shared.epoch;
     Cursor cursor;
     for (U32 i = 0; i < range.record_count; ++i) {
-        const abi::Record& record = shared.records[i % 2];
+        const U32 place = i % 2;
+        const abi::Record& record = shared.records[place];
         const bool more = i + 1 < range.record_count;
         if (warp == kHelper && more) fetch.start(i + 1);
         if (record.wait_count > 0) {
-            if (warp == kPoller && !wait_for_events(record, launch, epoch)) shared.stop = 1;
+            if (warp == kPoller && !wait_for_events(record, launch, epoch)) shared.events_given_up[place] = 1;
             consumer_barrier<Config>();
-            if (shared.stop != 0) return;
+            if (shared.events_given_up[place] != 0) return;
         }
         cursor = dispatch<Config>(Kinds{}, record, launch, cursor);
         if (warp == kHelper && more) fetch.finish(i + 1);
         consumer_barrier<Config>();
-        if (shared.stop != 0) return;
+        if (shared.loads_given_up[place] != 0) return;
         if (warp == kHelper) {
             signal_events(record, launch);
             __syncwarp();  // the record's place is filled again only after all lanes have read it
@@ -103,7 +104,10 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
     const abi::WorkerRange range = launch.workers[blockIdx.x];
     if (threadIdx.x == Config::kThreads) {
         init_ring<Config>();
-        shared.stop = 0;
+        for (int place = 0; place < 2; ++place) {
+            shared.events_given_up[place] = 0;
+            shared.loads_given_up[place] = 0;
+        }
         shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(launch.finished) / gridDim.x);
     }
     if (threadIdx.x < 32 && range.record_count > 0) {

@@ -230,7 +230,30 @@ private:
             add_function("Acc", "stat_finish", {which, at[0], at[1], {"Acc", "sum", ""}, at[3]},
                          returned(region.stats[j].finish, finish, acc, {}));
         }
-        add_function("Acc", "left", at, returned(region.a, scope, wide, {}));
+        CudaStruct early{"LeftEarly", {}};
+        Statements loads(pointers_, scope);
+        Statements body(pointers_, scope);
+        std::string values;
+        const Statements::Known known = known_early(loads, region.a, early, values);
+        loads.add(fmt::format("return {{{}}};", values));
+        add_function("LeftEarly", "load_left", {at[0], at[1], at[2]}, loads.take());
+        const std::string result = body.evaluate(region.a, known).back();
+        body.add(fmt::format("return {};", converted(result, region.a.type(), wide)));
+        add_function("Acc", "left", {at[0], at[1], at[2], at[3], {"const LeftEarly&", "early", ""}},
+                     body.take());
+        kind_.functor.structs.push_back(std::move(early));
+    }
+
+    /// Makes the plain loads of `expr` members of `early`, whose initializers are added to `values`.
+    static Statements::Known known_early(Statements& loads, const Expr& expr, CudaStruct& early,
+                                         std::string& values) {
+        Statements::Known known = loads.plain_loads(expr);
+        for (auto& [node, text] : known) {
+            const std::string member = fmt::format("e{}", early.members.size());
+            early.members.push_back({value_name(expr.nodes[node].type), member, ""});
+            values += (values.empty() ? "" : ", ") + std::exchange(text, "early." + member);
+        }
+        return known;
     }
 
     /// Splits the stores in two functions, so that what they load is on its way before the sums are there.
@@ -240,13 +263,7 @@ private:
         Statements loads(pointers_, scope);
         Statements body(pointers_, scope);
         for (const Store& store : list) {
-            Statements::Known known = loads.plain_loads(store.expr);
-            for (auto& [node, text] : known) {
-                const std::string member = fmt::format("e{}", early.members.size());
-                early.members.push_back({value_name(store.expr.nodes[node].type), member, ""});
-                values += (values.empty() ? "" : ", ") + std::exchange(text, "early." + member);
-            }
-            body.store(store, known);
+            body.store(store, known_early(loads, store.expr, early, values));
         }
         const std::vector<CudaMember> at{{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}};
         loads.add(fmt::format("return {{{}}};", values));

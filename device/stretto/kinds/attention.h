@@ -14,7 +14,15 @@ template <class F>
 class Attention {
     static constexpr int kPerLane = (F::kD + 31) / 32;
     static constexpr int kRows = static_cast<int>(abi::attention_rows(F::kGroup * F::kQ));
-    static constexpr int kPartial = F::kD + 2;  ///< sums, maximum, weight
+    static constexpr int kPartial = F::kD + 2;              ///< sums, maximum, weight
+    static constexpr I32 kStride = F::kSplits * F::kBlock;  ///< from a block of a split to its next
+
+    /// A warp's context rows of one block.
+    template <int Rows>
+    struct Context {
+        float keys[Rows][kPerLane];
+        float values[Rows][kPerLane];
+    };
 
     struct Rows {
         float query[kRows][kPerLane];
@@ -34,11 +42,10 @@ public:
         const abi::Range q = record.tile[2];
         const I32 rows = F::kGroup * (q.end - q.begin);
         for (I32 b = record.tile[0].begin; b < record.tile[0].end; ++b) {
-            const I32 end = context_end(f, b);
             for (I32 key_head = record.tile[1].begin; key_head < record.tile[1].end; ++key_head) {
                 for (I32 first = 0; first < rows; first += kRows) {
                     Rows state = start(f, b, key_head * F::kGroup, q, first, rows);
-                    attend<Config>(f, state, b, key_head * F::kGroup, split, end);
+                    attend<Config>(f, state, b, key_head * F::kGroup, split);
                     publish<Config>(state);
                     consumer_barrier<Config>();
                     merge<Config>(f, state, split, b, min(kRows, rows - first));
@@ -85,33 +92,43 @@ private:
         return state;
     }
 
+    /// Each block is read while the one before it is computed; the first does not even wait for the length.
     template <class Config>
-    static __device__ __forceinline__ void attend(const F& f, Rows& state, I32 b, I32 head, I32 split,
-                                                  I32 end) {
-        constexpr int kBatch =
-            (F::kBlock + Config::kWarps - 1) / Config::kWarps;  // this warp's rows of one block
-        for (I32 block = split * F::kBlock; block < end; block += F::kSplits * F::kBlock) {
-            float keys[kBatch][kPerLane];
-            float values[kBatch][kPerLane];
+    static __device__ __forceinline__ void attend(const F& f, Rows& state, I32 b, I32 head, I32 split) {
+        I32 block = split * F::kBlock;
+        auto next = load_block<Config>(f, b, head, block);
+        const I32 end = context_end(f, b);
+        for (; block < end; block += kStride) {
+            const auto now = next;
+            if (block + kStride < end) next = load_block<Config>(f, b, head, block + kStride);
 #pragma unroll
-            for (int i = 0; i < kBatch;
-                 ++i) {  // all reads of the block are in flight before the first is used
-                const I32 s = row_of<Config>(block, i);
-#pragma unroll
-                for (int v = 0; v < kPerLane; ++v) {
-                    const bool read = is_mine<Config>(i) && s < end && inside(v);
-                    keys[i][v] = read ? f.key(b, head, s, dimension(v)) : 0;
-                    values[i][v] = read ? f.value(b, head, s, dimension(v)) : 0;
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < kBatch; ++i) {
+            for (int i = 0; i < kBatch<Config>; ++i) {
                 const I32 s = row_of<Config>(block, i);
                 if (!is_mine<Config>(i) || s >= end) break;
 #pragma unroll
-                for (int r = 0; r < kRows; ++r) add_row(f, state, r, b, s, keys[i], values[i]);
+                for (int r = 0; r < kRows; ++r) add_row(f, state, r, b, s, now.keys[i], now.values[i]);
             }
         }
+    }
+
+    template <class Config>
+    static constexpr int kBatch = (F::kBlock + Config::kWarps - 1) / Config::kWarps;
+
+    template <class Config>
+    [[nodiscard]] static __device__ __forceinline__ Context<kBatch<Config>> load_block(const F& f, I32 b,
+                                                                                       I32 head, I32 block) {
+        Context<kBatch<Config>> rows;
+#pragma unroll
+        for (int i = 0; i < kBatch<Config>; ++i) {
+            const I32 s = row_of<Config>(block, i);
+#pragma unroll
+            for (int v = 0; v < kPerLane; ++v) {
+                const bool read = is_mine<Config>(i) && s < F::kContext && inside(v);
+                rows.keys[i][v] = read ? f.key(b, head, s, dimension(v)) : 0;
+                rows.values[i][v] = read ? f.value(b, head, s, dimension(v)) : 0;
+            }
+        }
+        return rows;
     }
     template <class Config>
     [[nodiscard]] static __device__ __forceinline__ I32 row_of(I32 block, int i) {

@@ -25,28 +25,36 @@ private:
     }
 };
 
-/// Calls body(k) for this thread's share of [0, Count): t, t + Stride, … in order.
+/// Calls body(round, k) for this thread's share of [0, Count): k = t, t + Stride, … in order.
 template <int Count, int Stride, class Body>
 __device__ __forceinline__ void for_each_of_thread(Body&& body) {
     constexpr int kWhole = Count / Stride;
-#pragma unroll 8
-    for (int round = 0; round < kWhole; ++round) body(round * Stride + static_cast<I32>(threadIdx.x));
+#pragma unroll 16
+    for (int round = 0; round < kWhole; ++round) body(round, round * Stride + static_cast<I32>(threadIdx.x));
     if constexpr (kWhole * Stride < Count) {
         const I32 last = kWhole * Stride + static_cast<I32>(threadIdx.x);
-        if (last < Count) body(last);
+        if (last < Count) body(kWhole, last);
     }
 }
 
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
 /// layout of abi::matmul_scratch).
-/// F: kB, kM, kK, kStats, Left (element), Acc, left(b, m, k, stat), stat_term(Number<j>, b, m, k, stat),
-/// stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics.
+/// F: kB, kM, kK, kStats, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly,
+/// left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat), stat_finish(Number<j>, b, m, sum, stat); `stat`
+/// holds the earlier statistics.
 template <class F, class Config>
 class LeftSide {
 public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
     static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element)));
+    /// What a thread loads for a single row can wait in registers while the row's statistics are summed: one latency
+    /// of global memory instead of two.
+    static constexpr int kRounds = (F::kK + Config::kThreads - 1) / Config::kThreads;
+    static constexpr bool kLoadsEarly = F::kM == 1 && F::kStats > 0 && kRounds <= 8;
+    struct Loaded {
+        typename F::LeftEarly values[kLoadsEarly ? kRounds : 1];
+    };
     struct Stats {
         Acc values[F::kStats == 0 ? 1 : F::kStats];
     };
@@ -65,6 +73,7 @@ public:
 
     /// Evaluates the prologue for all rows of batch `b`. Every consumer thread takes part; ends with their barrier.
     __device__ __forceinline__ void stage(const F& f, I32 b) const {
+        const Loaded loaded = load_early(f, b);
         for_each_number<0, F::kStats>([&]<int J>(Number<J> j) {
             for (I32 m = 0; m < tile_.rows(); ++m) sum_statistic(f, j, b, m);
             consumer_barrier<Config>();
@@ -72,13 +81,28 @@ public:
         for (I32 m = 0; m < tile_.rows(); ++m) {
             const Stats stats = statistics<F::kStats>(f, b, m);
             Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
-            for_each_of_thread<F::kK, Config::kThreads>(
-                [&](I32 k) { row[k] = narrow<Element>(f.left(b, tile_.m.begin + m, k, stats.values)); });
+            for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
+                const I32 at = tile_.m.begin + m;
+                if constexpr (kLoadsEarly) {
+                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, loaded.values[round]));
+                } else {
+                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, f.load_left(b, at, k)));
+                }
+            });
         }
         consumer_barrier<Config>();
     }
 
 private:
+    [[nodiscard]] static __device__ __forceinline__ Loaded load_early(const F& f, I32 b) {
+        Loaded loaded{};
+        if constexpr (kLoadsEarly) {
+            for_each_of_thread<F::kK, Config::kThreads>(
+                [&](int round, I32 k) { loaded.values[round] = f.load_left(b, 0, k); });
+        }
+        return loaded;
+    }
+
     [[nodiscard]] __device__ __forceinline__ Acc* partial(int j, I32 m) const {
         return reinterpret_cast<Acc*>(scratch<Config>() + tile_.rows() * kRowBytes) +
                (j * tile_.rows() + m) * Config::kWarps;
@@ -89,7 +113,7 @@ private:
         const Stats stats = statistics<J>(f, b, m);
         Acc sum = 0;
         for_each_of_thread<F::kK, Config::kThreads>(
-            [&](I32 k) { sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values); });
+            [&](int, I32 k) { sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values); });
         sum = butterfly_sum(sum);
         if (threadIdx.x % 32 == 0) partial(J, m)[threadIdx.x / 32] = sum;
     }

@@ -33,7 +33,7 @@ public:
 #pragma unroll 1
                 for (int j = 0; j < F::kWeights; ++j) {
                     const Weight* rows =
-                        reinterpret_cast<const Weight*>(wait_full<Config>(cursor, record.task, launch));
+                        reinterpret_cast<const Weight*>(wait_full<Config>(cursor, record, launch));
                     multiply<Config>(left, rows, count, left.rest() + j * tile.rows() * tile.columns() + n,
                                      tile);
                     release_slot(cursor);

@@ -13,7 +13,10 @@ struct Control {
     Mbarrier empty[abi::kMaxSlots];
     abi::Record records[2];  ///< the running task's and the next one's
     U32 epoch;               ///< launches before this one
-    U32 stop;                ///< nonzero: a wait was given up, leave after this task
+    // Nonzero: a wait of the task was given up. By place in `records`, and written on one side of one barrier only, so
+    // that all consumer warps read the same value behind it and leave together.
+    U32 events_given_up[2];  ///< written before the barrier that starts the task
+    U32 loads_given_up[2];   ///< written before the barrier that ends it
 };
 static_assert(sizeof(Control) <= abi::kControlBytes);
 
@@ -66,14 +69,14 @@ __device__ __forceinline__ void init_ring() {
 /// Waits until the slot holds its load. After a time-out it returns too: the task then runs on stale bytes, its
 /// result is dropped, and the worker leaves at the end of the task, where all warps meet.
 template <class Config>
-__device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, U32 task,
+__device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, const abi::Record& record,
                                                           const abi::Launch& launch) {
     const Mbarrier& full = control().full[cursor.slot];
     if (!full.passed(cursor.parity)) {
         Patience patience(launch, launch.timeout_ns);
         while (!full.passed(cursor.parity)) {
-            if (patience.over({task, abi::kRingEvent, cursor.parity, cursor.slot})) {
-                control().stop = 1;
+            if (patience.over({record.task, abi::kRingEvent, cursor.parity, cursor.slot})) {
+                control().loads_given_up[&record - control().records] = 1;
                 break;
             }
         }
