@@ -30,6 +30,34 @@ TEST_P(CudaCompile, BuildsEveryKindWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+TEST_P(CudaCompile, BuildsEightTokensWithoutSpills) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F16, {8, 2048}, BufferRole::Input);
+    const BufferId gate = plan.buffer("gate", DType::F16, {4, 2048}, BufferRole::Parameter);
+    const BufferId up = plan.buffer("up", DType::F16, {4, 2048}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::F16, {8, 4}, BufferRole::Output);
+    MatMulRegion region = sample::gated(plan, x, gate, up, y, {1, 8, 4, 2048});
+    region.a_type = DType::F16;
+    plan.add("gated", region, {Range{0, 1}, {0, 8}, {0, 4}, {}});
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
+TEST_P(CudaCompile, BuildsDoublePrecision) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F64, {4, 100}, BufferRole::Input);
+    const BufferId w = plan.buffer("w", DType::F64, {100, 64}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::F64, {4, 64}, BufferRole::Output);
+    const BufferId sums = plan.buffer("sums", DType::F64, {4}, BufferRole::Output);
+    plan.add("product", sample::direct(plan, x, w, y, {1, 4, 64, 100}), {Range{0, 1}, {0, 4}, {0, 64}, {}});
+    plan.add("sums", sample::row_sums(plan, y, sums, {4, 64}), {Range{0, 4}, {}, {}, {}});
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, CudaCompile, testing::Values("sm_80", "sm_90a", "sm_120"));
 
 TEST(CudaCompileErrors, ShowTheCompilersMessage) {

@@ -79,7 +79,7 @@ inline ReduceRegion row_sums(PlanBuilder& plan, BufferId x, BufferId sums, const
     ReduceRegion region{space, 1, ReduceOp::Sum, {}, {}};
     region.term.load(plan.access(x, space, row_major_strides(space)));
     Store store{plan.access(sums, space, {1, 0}), {}, {}};
-    store.expr.acc(0);
+    store.expr.acc(0, region.term.type());
     region.stores.push_back(store);
     return region;
 }
@@ -122,7 +122,7 @@ inline MatMulRegion direct(PlanBuilder& plan, BufferId x, BufferId w, BufferId y
     region.a.load(plan.access(x, space, {rows * depth, depth, 0, 1}));
     region.weights = {plan.access(w, space, {0, 0, 1, columns})};
     Store store{plan.access(y, space, {rows * columns, columns, 1, 0}), {}, {}};
-    store.expr.acc(0);
+    store.expr.acc(0, region.a_type);
     region.stores.push_back(store);
     return region;
 }

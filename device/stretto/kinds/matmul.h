@@ -14,9 +14,12 @@ class MatMul {
     using Left = typename F::Left;
     using Weight = typename F::Weight;
     using Early = typename F::Early;
-    static constexpr int kTokens = F::kM >= 8   ? 8
-                                   : F::kM >= 4 ? 4
-                                                : F::kM;  ///< rows of the left side per pass
+    /// Rows of the left side per pass.
+    static constexpr int kTokens = F::kM >= 8 ? 8 : F::kM >= 4 ? 4 : F::kM;
+    /// Weights whose slots are read in one pass: they share the reads of the left side, and their sums do not wait
+    /// for each other.
+    template <class Config>
+    static constexpr int kTogether = F::kWeights <= 4 && F::kWeights <= Config::kSlots ? F::kWeights : 1;
 
 public:
     template <class Config>
@@ -31,13 +34,9 @@ public:
             for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
                 const I32 count = min(record.rows_per_load, tile.columns() - n);
 #pragma unroll 1
-                for (int j = 0; j < F::kWeights; ++j) {
-                    const Weight* rows =
-                        reinterpret_cast<const Weight*>(wait_full<Config>(cursor, record, launch));
-                    multiply<Config>(left, rows, count, left.rest() + j * tile.rows() * tile.columns() + n,
-                                     tile);
-                    release_slot(cursor);
-                    cursor = cursor.next<Config>();
+                for (int j = 0; j < F::kWeights; j += kTogether<Config>) {
+                    Acc* out = left.rest() + j * tile.rows() * tile.columns() + n;
+                    cursor = multiply_slots<Config>(left, record, launch, cursor, count, out, tile);
                 }
             }
             consumer_barrier<Config>();
@@ -48,71 +47,102 @@ public:
     }
 
 private:
-    /// This warp's share of `count` weight rows. Two rows at a time share the reads of the left side.
     template <class Config>
-    static __device__ __forceinline__ void multiply(const LeftSide<F, Config>& left, const Weight* rows,
+    static __device__ __forceinline__ Cursor multiply_slots(const LeftSide<F, Config>& left,
+                                                            const abi::Record& record,
+                                                            const abi::Launch& launch, Cursor cursor,
+                                                            I32 count, Acc* out, const MatMulTile<F>& tile) {
+        const Weight* slots[kTogether<Config>];
+        Cursor at = cursor;
+#pragma unroll
+        for (int j = 0; j < kTogether<Config>; ++j) {
+            slots[j] = reinterpret_cast<const Weight*>(wait_full<Config>(at, record, launch));
+            at = at.template next<Config>();
+        }
+        multiply<Config>(left, slots, count, out, tile);
+#pragma unroll
+        for (int j = 0; j < kTogether<Config>; ++j) {
+            release_slot(cursor);
+            cursor = cursor.template next<Config>();
+        }
+        return cursor;
+    }
+
+    /// This warp's share of `count` rows of each weight; two rows at a time where registers allow.
+    template <class Config>
+    static __device__ __forceinline__ void multiply(const LeftSide<F, Config>& left,
+                                                    const Weight* const (&slots)[kTogether<Config>],
                                                     I32 count, Acc* out, const MatMulTile<F>& tile) {
         I32 row = threadIdx.x / 32;
-        for (; row + Config::kWarps < count; row += 2 * Config::kWarps) {
-            multiply_rows<2, Config>(left, rows, row, out, tile);
+        if constexpr (kTogether<Config> <= 2) {
+            for (; row + Config::kWarps < count; row += 2 * Config::kWarps) {
+                multiply_rows<2, Config>(left, slots, row, out, tile);
+            }
         }
-        if (row < count) multiply_rows<1, Config>(left, rows, row, out, tile);
+        for (; row < count; row += Config::kWarps) multiply_rows<1, Config>(left, slots, row, out, tile);
     }
 
     template <int Rows, class Config>
-    static __device__ __forceinline__ void multiply_rows(const LeftSide<F, Config>& left, const Weight* rows,
+    static __device__ __forceinline__ void multiply_rows(const LeftSide<F, Config>& left,
+                                                         const Weight* const (&slots)[kTogether<Config>],
                                                          I32 row, Acc* out, const MatMulTile<F>& tile) {
+        constexpr int kLines = Rows * kTogether<Config>;  // weight rows in flight, by weight, then by row
+        const Weight* lines[kLines];
+#pragma unroll
+        for (int line = 0; line < kLines; ++line) {
+            lines[line] = slots[line / Rows] + (row + line % Rows * Config::kWarps) * F::kK;
+        }
         for (I32 m = 0; m < tile.rows(); m += kTokens) {
-            Acc acc[Rows][kTokens] = {};
+            Acc acc[kLines][kTokens] = {};
             const Left* tokens[kTokens];
 #pragma unroll
             for (int i = 0; i < kTokens; ++i) tokens[i] = left.row(min(m + i, tile.rows() - 1));
-            dot<Rows, Config>(acc, tokens, rows + row * F::kK);
+            dot(acc, tokens, lines);
 #pragma unroll
-            for (int r = 0; r < Rows; ++r) {
+            for (int line = 0; line < kLines; ++line) {
 #pragma unroll
                 for (int i = 0; i < kTokens; ++i) {
-                    const Acc sum = butterfly_sum(acc[r][i]);
+                    const Acc sum = butterfly_sum(acc[line][i]);
+                    const I32 out_row = line / Rows * tile.rows() + m + i;
                     if (threadIdx.x % 32 == 0 && m + i < tile.rows()) {
-                        out[(m + i) * tile.columns() + row + r * Config::kWarps] = sum;
+                        out[out_row * tile.columns() + row + line % Rows * Config::kWarps] = sum;
                     }
                 }
             }
         }
     }
 
-    /// This lane's part of the products of `Rows` weight rows, kWarps apart, with all tokens.
-    template <int Rows, class Config>
-    static __device__ __forceinline__ void dot(Acc (&acc)[Rows][kTokens],
-                                               const Left* const (&tokens)[kTokens], const Weight* first) {
+    /// This lane's part of the products of all lines with all tokens.
+    template <int Lines>
+    static __device__ __forceinline__ void dot(Acc (&acc)[Lines][kTokens],
+                                               const Left* const (&tokens)[kTokens],
+                                               const Weight* const (&lines)[Lines]) {
         const I32 lane_k = threadIdx.x % 32 * 8;
         constexpr I32 kWhole = F::kK / 256 * 256;
 #pragma unroll 8
-        for (I32 k = 0; k < kWhole; k += 256) step<Rows, Config>(acc, tokens, first, k + lane_k, 8);
+        for (I32 k = 0; k < kWhole; k += 256) step(acc, tokens, lines, k + lane_k, 8);
         if constexpr (kWhole < F::kK) {
-            if (kWhole + lane_k < F::kK) {
-                step<Rows, Config>(acc, tokens, first, kWhole + lane_k, F::kK - kWhole - lane_k);
-            }
+            if (kWhole + lane_k < F::kK) step(acc, tokens, lines, kWhole + lane_k, F::kK - kWhole - lane_k);
         }
     }
 
-    template <int Rows, class Config>
-    static __device__ __forceinline__ void step(Acc (&acc)[Rows][kTokens],
-                                                const Left* const (&tokens)[kTokens], const Weight* first,
-                                                I32 k, I32 limit) {
-        Pack<Weight> weight[Rows];
+    template <int Lines>
+    static __device__ __forceinline__ void step(Acc (&acc)[Lines][kTokens],
+                                                const Left* const (&tokens)[kTokens],
+                                                const Weight* const (&lines)[Lines], I32 k, I32 limit) {
+        Pack<Weight> weight[Lines];
 #pragma unroll
-        for (int r = 0; r < Rows; ++r) weight[r].load(first + r * Config::kWarps * F::kK + k, limit);
+        for (int line = 0; line < Lines; ++line) weight[line].load(lines[line] + k, limit);
 #pragma unroll
         for (int i = 0; i < kTokens; ++i) {
             Pack<Left> token;
             token.load(tokens[i] + k, limit);
 #pragma unroll
-            for (int r = 0; r < Rows; ++r) {
+            for (int line = 0; line < Lines; ++line) {
 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
-                    acc[r][i] = multiply_add(static_cast<Acc>(token.values[j]),
-                                             static_cast<Acc>(weight[r].values[j]), acc[r][i]);
+                    acc[line][i] = multiply_add(static_cast<Acc>(token.values[j]),
+                                                static_cast<Acc>(weight[line].values[j]), acc[line][i]);
                 }
             }
         }
