@@ -25,6 +25,8 @@ struct State {
     std::size_t issued = 0;       ///< loads
     std::size_t arrived = 0;
     std::size_t freed = 0;
+    std::vector<EventId>
+        in_flight;  ///< signals on their way to others; the worker itself knows of them at once
 };
 
 struct Happening {
@@ -32,7 +34,7 @@ struct Happening {
     double time = 0;
     std::uint64_t number = 0;
     Kind kind = Kind::Signal;
-    std::size_t worker = 0;  ///< that it happens to
+    std::size_t worker = 0;  ///< that it happens to, or that sent a Signal
     EventId event;           ///< of a Signal
     TaskId from;             ///< signaller of a Signal
     bool operator>(const Happening& other) const {
@@ -138,8 +140,10 @@ private:
         if (state.step > 0) decided_by_[step.task.index()] = plan_.workers[w].queue[state.step - 1].task;
         state.unmet = 0;
         for (const Wait& wait : step.waits) {
-            if (counts_[wait.event.index()] >= wait.target) continue;
-            waiters_[wait.event.index()].push_back({wait.target, w});
+            const auto own = std::count(state.in_flight.begin(), state.in_flight.end(), wait.event);
+            const std::uint32_t known = counts_[wait.event.index()] + static_cast<std::uint32_t>(own);
+            if (known >= wait.target) continue;
+            waiters_[wait.event.index()].push_back({wait.target - static_cast<std::uint32_t>(own), w});
             ++state.unmet;
         }
         if (state.unmet == 0) ready(w, now);
@@ -154,6 +158,11 @@ private:
     void arrive(const Happening& signal) {
         const std::size_t e = signal.event.index();
         const std::uint32_t count = ++counts_[e];
+        auto& own = states_[signal.worker].in_flight;
+        own.erase(std::find(own.begin(), own.end(), signal.event));
+        for (Waiter& waiter : waiters_[e]) {
+            if (waiter.worker == signal.worker) ++waiter.target;  // the signal was counted when it was sent
+        }
         std::vector<Waiter> met;
         std::erase_if(waiters_[e], [&](const Waiter& waiter) {
             if (waiter.target > count) return false;
@@ -211,6 +220,7 @@ private:
         const Step& step = current(w);
         span(w).end = now;
         for (EventId event : step.signals) {
+            states_[w].in_flight.push_back(event);
             schedule(now + propagation(event), Kind::Signal, w, event, step.task);
         }
         ++states_[w].step;

@@ -45,6 +45,13 @@ TEST(Simulate, ABarrierCostsWhatTheMachineSays) {
     EXPECT_DOUBLE_EQ(simulate(cost.plan, plain_machine()).tasks[1].start, 17);
 }
 
+TEST(Simulate, AWorkerKnowsItsOwnSignalsAtOnce) {
+    CostPlan cost(1);
+    const TaskId a = cost.compute(0, 10);
+    cost.hand_off(a, cost.compute(0, 4));
+    EXPECT_DOUBLE_EQ(simulate(cost.plan, plain_machine()).total, 14);
+}
+
 TEST(Simulate, FurtherSignalsAndWaitsCostWhatTheMachineSays) {
     CostPlan cost(2);
     const TaskId a = cost.compute(0, 10);
