@@ -1,6 +1,7 @@
 #include "tile/footprints.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 
@@ -73,6 +74,46 @@ std::int64_t distinct_elements(const Access& target, const Box& iteration) {
     return count;
 }
 
+/// Where to cut dimension `d` of the iteration so that the first part ends with a row (of any rank) of the
+/// allocation; 0 where no row ends inside.
+std::int64_t end_of_row(const Access& target, const Box& iteration, std::size_t d, const Shape& allocation) {
+    std::vector<std::int64_t> corner;
+    for (const Range& range : iteration) corner.push_back(range.begin);
+    const std::optional<std::int64_t> offset = offset_of(target.map, corner);
+    if (!offset || target.map.dims[d].back().stride != 1) return 0;
+    std::int64_t cut = 0;
+    std::int64_t row = 1;
+    for (std::size_t a = allocation.size(); a-- > 0;) {
+        row *= allocation[a];
+        const std::int64_t rest = row - *offset % row;
+        const std::int64_t whole = rest == row ? iteration[d].size() / row * row : rest;
+        if (row > 1 && whole > 0 && whole < iteration[d].size()) cut = whole;
+    }
+    return cut;
+}
+
+/// The boxes that a store fills. A tile may end in the middle of a row of the allocation (part of a head, say): then
+/// whole rows and the remainders are boxes of their own.
+void add_written(std::vector<Footprint>& list, const Footprint& whole, const Access& target,
+                 const Box& iteration, const Shape& allocation) {
+    if (whole.may || volume(whole.box) == distinct_elements(target, iteration)) {
+        add(list, whole);
+        return;
+    }
+    for (std::size_t d = iteration.size(); d-- > 0;) {
+        const std::int64_t cut = end_of_row(target, iteration, d, allocation);
+        if (cut == 0) continue;
+        for (const bool first : {true, false}) {
+            Box part = iteration;
+            (first ? part[d].end : part[d].begin) = iteration[d].begin + cut;
+            add_written(list, {whole.buffer, box_of(target, part, allocation), false}, target, part,
+                        allocation);
+        }
+        return;
+    }
+    ensure(false, "a store of a tile does not fill boxes");
+}
+
 }  // namespace
 
 Footprints footprints(const RegionGraph& graph, const Region& region, const std::array<Range, 4>& tile) {
@@ -94,9 +135,7 @@ Footprints footprints(const RegionGraph& graph, const Region& region, const std:
                 continue;
             }
             next.may = !use.access->indirect.empty() || use.access->map.masked();
-            ensure(next.may || volume(next.box) == distinct_elements(*use.access, box),
-                   "a store of a tile does not fill a box");
-            add(result.writes, std::move(next));
+            add_written(result.writes, next, *use.access, box, allocation);
         }
     }
     return result;
