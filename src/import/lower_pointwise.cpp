@@ -36,6 +36,8 @@ struct Row {
     std::string_view op;
     std::vector<std::string_view> operands;
     Id (*value)(const Formula&);
+    /// Does PyTorch round a number to the tensor's type first? In most arithmetic a number keeps its precision.
+    bool rounds_numbers = false;
 };
 
 template <Op op>
@@ -119,8 +121,6 @@ Id softplus(const Formula& f) {
     return f.op(Op::Select, {linear, f.x[0], soft});
 }
 
-Id remainder(const Formula& f) { return f.op(Op::Mod, f.x); }
-
 Id where(const Formula& f) { return f.op(Op::Select, f.x); }
 Id masked_fill(const Formula& f) { return f.op(Op::Select, {f.x[1], f.x[2], f.x[0]}); }
 
@@ -171,7 +171,7 @@ const std::vector<Row>& rows() {
         {"aten.div", {"self", "other"}, div},
         {"aten.true_divide", {"self", "other"}, plain<Op::Div>},
         {"aten.floor_divide", {"self", "other"}, plain<Op::FloorDiv>},
-        {"aten.remainder", {"self", "other"}, remainder},
+        {"aten.remainder", {"self", "other"}, plain<Op::Mod>, true},
         {"aten.pow", {"self", "exponent"}, pow},
         {"aten.square", {"self"}, square},
         {"aten.neg", {"self"}, plain<Op::Neg>},
@@ -203,12 +203,12 @@ const std::vector<Row>& rows() {
         {"aten.clamp_max", {"self", "max"}, clamp},
         {"aten.where", {"condition", "self", "other"}, where},
         {"aten.masked_fill", {"self", "mask", "value"}, masked_fill},
-        {"aten.eq", {"self", "other"}, test<Op::Eq>},
-        {"aten.ne", {"self", "other"}, test<Op::Ne>},
-        {"aten.lt", {"self", "other"}, test<Op::Lt>},
-        {"aten.le", {"self", "other"}, test<Op::Le>},
-        {"aten.gt", {"self", "other"}, swapped_test<Op::Lt>},
-        {"aten.ge", {"self", "other"}, swapped_test<Op::Le>},
+        {"aten.eq", {"self", "other"}, test<Op::Eq>, true},
+        {"aten.ne", {"self", "other"}, test<Op::Ne>, true},
+        {"aten.lt", {"self", "other"}, test<Op::Lt>, true},
+        {"aten.le", {"self", "other"}, test<Op::Le>, true},
+        {"aten.gt", {"self", "other"}, swapped_test<Op::Lt>, true},
+        {"aten.ge", {"self", "other"}, swapped_test<Op::Le>, true},
         {"aten.logical_not", {"self"}, logic<Op::Not>},
         {"aten.logical_and", {"self", "other"}, logic<Op::And>},
         {"aten.logical_or", {"self", "other"}, logic<Op::Or>},
@@ -225,19 +225,16 @@ const std::vector<Row>& rows() {
     return table;
 }
 
-/// The constant for scalar argument `name`. PyTorch compares a tensor with a number that was first rounded to the
-/// tensor's type; in arithmetic a number keeps its precision.
-Id scalar(Call& call, Expr& e, std::string_view name, DType compute, const std::vector<Tensor>& operands) {
+/// The constant for scalar argument `name`. `operands` are the tensors beside it.
+Id scalar(Call& call, const Row& row, Expr& e, std::string_view name, DType compute,
+          const std::vector<Tensor>& operands) {
     const double value = call.number(name);
-    if (call.dtype() != DType::Bool || operands.empty()) {
-        if (compute == DType::I64 && call.is_integral(name)) {
-            return e.add({Op::Const, DType::I64, {}, call.integer(name), 0});
-        }
-        return e.constant(value, compute);
-    }
-    const DType other = operands.front().dtype;
-    if (is_float(other)) return e.constant(rounded(value, other), compute_type(other));
-    return e.constant(value, call.is_integral(name) ? DType::I64 : DType::F32);
+    const bool integral = call.is_integral(name);
+    const DType other = operands.empty() ? compute : operands.front().dtype;
+    if (row.rounds_numbers && is_float(other)) return e.constant(rounded(value, other), compute_type(other));
+    const DType type = call.dtype() != DType::Bool ? compute : integral ? DType::I64 : DType::F32;
+    if (type == DType::I64 && integral) return e.add({Op::Const, type, {}, call.integer(name), 0});
+    return e.constant(value, type);
 }
 
 std::vector<Tensor> lower(Call& call, const Row& row) {
@@ -253,7 +250,7 @@ std::vector<Tensor> lower(Call& call, const Row& row) {
             if (call.is_tensor(name)) {
                 formula.x.push_back(loaded[next++]);
             } else if (call.has(name)) {
-                formula.x.push_back(scalar(call, e, name, formula.type, operands));
+                formula.x.push_back(scalar(call, row, e, name, formula.type, operands));
             }
         }
         return row.value(formula);

@@ -145,6 +145,13 @@ TEST(ImportPointwise, ComparesWithNumbersRoundedToTheTensorsType) {
               (Elements{1, 0}));
 }
 
+TEST(ImportPointwise, RemainderRoundsItsNumberToTheTensorsType) {
+    const Given x = {DType::BF16, {1}, {-1.203125}};  // 4 times 0.3 in bf16
+    EXPECT_EQ(
+        run("aten.remainder.Scalar", {x}, {{"self", tensor("x0")}, {"other", number(0.3)}}, DType::BF16, {1}),
+        (Elements{0}));
+}
+
 TEST(ImportPointwise, ComparesAndSelects) {
     const Given x = {DType::F32, {3}, {1, 2, 3}}, y = {DType::F32, {3}, {2, 2, 2}};
     const Args args = {{"self", tensor("x0")}, {"other", tensor("x1")}};
