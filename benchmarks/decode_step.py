@@ -64,7 +64,7 @@ def main() -> int:
         "registers": kernel.registers,
         "spill_bytes": kernel.spill_bytes,
         "error_ratio": accuracy.ratio,
-        "faults": accuracy.faults,
+        "faults": accuracy.faults(),
         "median_us": {name: statistics.median(times) for name, times in rows.items()},
         "fastest_us": {name: min(times) for name, times in rows.items()},
         "slowest_us": {name: max(times) for name, times in rows.items()},
@@ -74,7 +74,7 @@ def main() -> int:
     print(f"error ratio {accuracy.ratio:.3f}, {kernel.registers} registers, compiled in {compile_s:.1f} s")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    return 1 if accuracy.faults else 0
+    return 1 if accuracy.faults() else 0
 
 
 def random_model() -> torch.nn.Module:

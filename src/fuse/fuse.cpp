@@ -11,6 +11,7 @@
 #include "fuse/expand.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
+#include "fuse/widen.h"
 
 namespace stretto {
 namespace {
@@ -132,6 +133,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
                             [&](Access& access) { access.source = buffers.of(access.source); });
         }
         result.buffers = buffers.take();
+        if (numerics == Numerics::Fused) widen_intermediates(result);
         return result;
     }
 }

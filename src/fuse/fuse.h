@@ -6,7 +6,7 @@
 namespace stretto {
 
 enum class Numerics : std::uint8_t {
-    Fused,  ///< F32 inside a region, one rounding at its stores
+    Fused,  ///< F32 inside a region and in small intermediates, one rounding at all other stores
     Exact,  ///< every rounding of the source program is kept
 };
 
