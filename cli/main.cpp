@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     CLI::App app("Compiles a PyTorch program into one persistent kernel, and runs it.", "stretto");
     app.set_version_flag("--version", std::string(stretto::kVersion));
     app.require_subcommand(1);
-    app.failure_message(CLI::FailureMessage::help);
+    app.failure_message(CLI::FailureMessage::simple);
     stretto::cli::add_compile(app);
     stretto::cli::add_run(app);
     stretto::cli::add_verify(app);

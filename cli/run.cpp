@@ -54,9 +54,14 @@ void give_inputs(Session& session, const Options& options) {
     for (const std::string& name : program.inputs) {
         if (name.empty()) continue;
         if (options.seed) sources.try_emplace(name, "random");
-        const auto source = sources.find(name);
-        if (source == sources.end()) continue;
         const Buffer& buffer = program.plan.graph.regions[buffer_named(program.plan, name)];
+        const auto source = sources.find(name);
+        if (source == sources.end()) {
+            throw UserError(
+                fmt::format("input '{}' ({}[{}]) is not given; add --input {}=FILE.npy, --input {}=random, "
+                            "or --seed N for all inputs",
+                            name, stretto::name(buffer.dtype), fmt::join(buffer.shape, ","), name, name));
+        }
         session.set(name, read_input(source->second, buffer, seed++));
     }
     for (const auto& [name, source] : sources) {

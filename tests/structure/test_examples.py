@@ -59,6 +59,18 @@ def test_the_command_line_says_what_is_wrong(arguments, message, tmp_path):
     assert run.stderr == message
 
 
+def test_an_input_that_is_not_given_says_how_to_give_it(exported, tmp_path):
+    _, path, _ = exported
+    package = tmp_path / "model.stretto"
+    subprocess.run([BUILD / "stretto", "compile", path, "-o", package, "--machine", "cpu"], check=True)
+    run = subprocess.run([BUILD / "stretto", "run", package], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr == (
+        "stretto: input 'input' (f32[5,32]) is not given; "
+        "add --input input=FILE.npy, --input input=random, or --seed N for all inputs\n"
+    )
+
+
 def test_every_command_has_help():
     for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"]]:
         run = subprocess.run([BUILD / "stretto", *command, "--help"], capture_output=True, text=True)
