@@ -33,6 +33,9 @@ public:
     /// The block's offsets, where they are regular and no lane is masked.
     [[nodiscard]] std::optional<Run> run(const Block& block) const;
 
+    /// Offset of every lane, or kMasked.
+    void offsets(const Block& block, std::span<const std::int64_t* const> indirect, std::int64_t* out) const;
+
     /// Reads the block's elements into lanes of `domain`; masked lanes get zero. `indirect[i]` holds the lanes' values of
     /// indirect coordinate i; values outside the buffer are clamped into it.
     void read(const Block& block, std::span<const std::int64_t* const> indirect, Buffers buffers,
@@ -51,9 +54,6 @@ private:
         std::int64_t inner = 1;  ///< product of the extents of the digits inside this one
         Atom atom;
     };
-
-    /// Offset of every lane, or kMasked.
-    void offsets(const Block& block, std::span<const std::int64_t* const> indirect, std::int64_t* out) const;
 
     void add_dim_of_consecutive(const Block& block, std::int64_t* out) const;
     void add_dim(std::size_t dim, const std::int64_t* coordinate, std::int32_t lanes,

@@ -131,12 +131,18 @@ private:
     void streamed_sums(std::size_t j, std::int64_t b, Range n, const T* packed, std::int64_t rows, T* sums,
                        Buffers buffers, Workspace& workspace) const {
         const CompiledAccess& weight = weights_[j];
+        const std::array<std::int64_t, 4> at{b, 0, n.begin, 0};
+        Block block;
+        block.lanes = static_cast<std::int32_t>(n.size());
+        block.at = at;
+        block.dim = 2;
+        std::array<std::int64_t, kLanes> first;
+        weight.offsets(block, {}, first.data());
         std::array<const std::byte*, kLanes> row_of;
-        for (std::int64_t row = n.begin; row < n.end; ++row) {
-            const std::int64_t first = weight.at(std::array<std::int64_t, 4>{b, 0, row, 0});
-            if (workspace.guard) workspace.guard->read(weight.buffer(), first, 1, depth_);
-            row_of[row - n.begin] =
-                buffers[weight.buffer().index()] + first * static_cast<std::int64_t>(size_of(weight.type()));
+        for (std::int64_t row = 0; row < n.size(); ++row) {
+            if (workspace.guard) workspace.guard->read(weight.buffer(), first[row], 1, depth_);
+            row_of[row] = buffers[weight.buffer().index()] +
+                          first[row] * static_cast<std::int64_t>(size_of(weight.type()));
         }
         dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, sums, kLanes);
     }
