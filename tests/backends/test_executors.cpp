@@ -134,5 +134,31 @@ TEST(CpuExecutor, GivesTheBitsOfTheReference) {
     }
 }
 
+/// A plan for a machine on which one kind of hand-off is by far the cheapest.
+Plan plan_with(HandOff kind, const RegionGraph& graph) {
+    Machine machine = cpu_machine(kind == HandOff::SameWorker ? 1 : 4);
+    machine.counter_us = kind == HandOff::Barrier ? 1000 : 0.01;
+    machine.barrier_us = kind == HandOff::Barrier ? 0.01 : 1000;
+    return planned(graph, machine);
+}
+
+class EachHandOff : public testing::TestWithParam<HandOff> {};
+
+TEST_P(EachHandOff, CarriesTheSameResultOnTheReferenceAndOnThreads) {
+    const RegionGraph graph = chain_cases()[1].graph;
+    const Plan plan = plan_with(GetParam(), graph);
+    EXPECT_FALSE(plan.edges.empty());
+    for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, GetParam());
+    const auto one = make_reference_executor(planned(graph, cpu_machine(1)));
+    const std::vector<std::byte> expected = result_of(*one, graph);
+    const auto reference = make_reference_executor(plan, {Order::Starve, 1});
+    const auto cpu = make_cpu_executor(plan);
+    EXPECT_EQ(result_of(*reference, graph), expected);
+    EXPECT_EQ(result_of(*cpu, graph), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EachHandOff,
+                         testing::Values(HandOff::SameWorker, HandOff::Counter, HandOff::Barrier));
+
 }  // namespace
 }  // namespace stretto
