@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuse/build.h"
+#include "fuse/crowding.h"
 #include "fuse/decide.h"
 #include "fuse/expand.h"
 #include "fuse/order.h"
@@ -100,7 +101,11 @@ std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Nume
     RuledOut ruled_out;
     for (;;) {
         try {
-            return build_regions(graph, decide(graph, machine, ruled_out), machine, numerics);
+            const Decisions decisions = decide(graph, machine, ruled_out);
+            std::vector<DraftRegion> drafts = build_regions(graph, decisions, machine, numerics);
+            const std::vector<ValueId> crowded = crowded_values(graph, decisions, drafts);
+            if (crowded.empty()) return drafts;
+            ruled_out.inlining.insert(crowded.begin(), crowded.end());
         } catch (const Inexpressible& problem) {
             ensure(ruled_out.inlining.insert(ValueId(problem.source)).second, "a stored value was inlined");
         } catch (const NotAnEpilogue& problem) {

@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "abi/abi.h"
+#include "fuse/fuse.h"
+#include "graph/builder.h"
+
+namespace stretto {
+namespace {
+
+/// A residual stream of `links` normalized products: every link is cheap to recompute from what is stored.
+Graph residual_stream(int links) {
+    GraphBuilder b;
+    Tensor x = b.input(Role::User, "x", DType::BF16, {1, 64});
+    for (int i = 0; i < links; ++i) {
+        const Tensor weight = b.input(Role::Parameter, "w" + std::to_string(i), DType::BF16, {64, 64});
+        const Tensor y = b.linear(x, weight, std::nullopt);
+        const Tensor squares = b.apply(Op::Mul, {y, y}, DType::F32);
+        const Tensor norm =
+            b.apply(Op::Rsqrt, {b.reduce(ReduceOp::Sum, squares, {-1}, true, DType::F32)}, DType::F32);
+        x = b.apply(Op::Add, {x, b.apply(Op::Mul, {y, norm}, DType::BF16)}, DType::BF16);
+    }
+    b.output(x, "y");
+    return b.finish();
+}
+
+std::size_t most_buffers(const RegionGraph& regions) {
+    std::size_t most = 0;
+    for (const Region& region : regions.regions) {
+        std::set<std::int32_t> buffers;
+        for (const Use& use : uses(region)) buffers.insert(use.access->source);
+        most = std::max(most, buffers.size());
+    }
+    return most;
+}
+
+TEST(FuseCrowding, ALongResidualStreamIsStoredNowAndThen) {
+    const RegionGraph regions = fuse(residual_stream(40), builtin_machine("h200"));
+    EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
+}
+
+TEST(FuseCrowding, AShortOneIsRecomputed) {
+    const RegionGraph few = fuse(residual_stream(4), builtin_machine("h200"));
+    EXPECT_GT(most_buffers(few), 4U);
+}
+
+}  // namespace
+}  // namespace stretto
