@@ -1,6 +1,6 @@
 # `make demo` and `make test` are all that a newcomer needs; both set everything up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-cpp test-tsan test-python lint format tidy asan tsan clean
+.PHONY: help setup configure build demo test lint format tidy asan tsan clean
 
 export PYTHONPATH := $(CURDIR)/python
 python := .venv/bin/python
@@ -8,7 +8,7 @@ jobs := $(shell nproc)
 sources = $(shell git ls-files '*.cpp' '*.h' '*.cuh')
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 setup: ## install what the build needs (make demo and make test do this too)
 	@scripts/setup.sh

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
+export PYTHONPATH=$PWD/python
 # The compiler of the pip wheel, for tests that compile kernels; no GPU and no toolkit is needed.
 nvrtc=$(echo .venv/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13)
 [ ! -e "$nvrtc" ] || export STRETTO_NVRTC=${STRETTO_NVRTC:-$PWD/$nvrtc}
@@ -20,9 +21,18 @@ run_python() { .venv/bin/python -m pytest tests; }
 
 run_lint() { scripts/lint.sh && echo "lint: clean"; }
 
-for part in "${@:-cpp tsan lint python}"; do
-    for name in $part; do
-        printf '== %s\n' "$name"
-        "run_$name"
-    done
+if [ $# -eq 1 ]; then
+    printf '== %s\n' "$1"
+    "run_$1"
+    exit
+fi
+# Every part runs, so that one look shows all failures.
+failed=()
+[ $# -gt 0 ] || set -- cpp tsan lint python
+for part in "$@"; do
+    scripts/test.sh "$part" || failed+=("$part")
 done
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'failed: %s\n' "${failed[*]}" >&2
+    exit 1
+fi

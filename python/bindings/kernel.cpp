@@ -17,9 +17,7 @@ CompiledKernel kernel_of(const PythonProgram& self, const std::string& arch, boo
     return compile_kernel(self.program.emission, arch.empty() ? self.program.machine.arch : arch, options);
 }
 
-nb::bytes cubin(const CompiledKernel& self) {
-    return nb::bytes(self.cubin.data(), self.cubin.size());
-}
+nb::bytes cubin(const CompiledKernel& self) { return nb::bytes(self.cubin.data(), self.cubin.size()); }
 
 }  // namespace
 

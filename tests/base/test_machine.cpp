@@ -24,9 +24,7 @@ std::string error_of(const std::string& json) {
     return "no error";
 }
 
-std::string h200() {
-    return to_json(builtin_machine("h200"));
-}
+std::string h200() { return to_json(builtin_machine("h200")); }
 
 TEST(Machine, H200HasTheMeasuredShape) {
     const Machine machine = builtin_machine("h200");
@@ -36,9 +34,7 @@ TEST(Machine, H200HasTheMeasuredShape) {
     EXPECT_DOUBLE_EQ(machine.bandwidth, 4.5e6);
 }
 
-TEST(Machine, CpuTakesItsWorkersFromThisComputer) {
-    EXPECT_GE(builtin_machine("cpu").workers, 1);
-}
+TEST(Machine, CpuTakesItsWorkersFromThisComputer) { EXPECT_GE(builtin_machine("cpu").workers, 1); }
 
 TEST(Machine, PrintsAndParsesBack) {
     const std::string text = h200();
@@ -75,9 +71,7 @@ TEST(Machine, NumberBelowItsLeastIsRefused) {
               "machine: field 'workers' must be at least 0, found -3");
 }
 
-TEST(Machine, TextThatIsNotJsonIsRefused) {
-    EXPECT_EQ(error_of("{"), "machine: the text is not JSON");
-}
+TEST(Machine, TextThatIsNotJsonIsRefused) { EXPECT_EQ(error_of("{"), "machine: the text is not JSON"); }
 
 TEST(Machine, FileErrorsNameTheFile) {
     const std::string path = testing::TempDir() + "broken_machine.json";
