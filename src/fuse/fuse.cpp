@@ -96,9 +96,21 @@ std::size_t update_number(const Graph& graph, ValueId update) {
                       [](const Node& node) { return std::holds_alternative<Update>(node.op); }));
 }
 
-/// Regions whose decisions can all be carried out: what turns out not to work is ruled out, and decided again.
-std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics) {
+/// The new elements of separated updates are stored before the update reads them.
+RuledOut keep_separate(const Graph& graph, const std::set<std::size_t>& separated) {
     RuledOut ruled_out;
+    std::size_t number = 0;
+    for (const Node& node : graph.nodes) {
+        const auto* update = std::get_if<Update>(&node.op);
+        if (update == nullptr || separated.count(number++) == 0) continue;
+        ruled_out.inlining.insert(ValueId(update->expr.accesses.back().source));
+    }
+    return ruled_out;
+}
+
+/// Regions whose decisions can all be carried out: what turns out not to work is ruled out, and decided again.
+std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics,
+                                RuledOut ruled_out) {
     for (;;) {
         try {
             const Decisions decisions = decide(graph, machine, ruled_out);
@@ -118,16 +130,18 @@ std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Nume
 }  // namespace
 
 RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) {
-    std::set<std::size_t> copied;
+    UpdateCare care;
     for (;;) {
-        const Graph prepared = prepare(graph, machine, copied);
+        const Graph prepared = prepare(graph, machine, care);
         check(prepared);
-        const std::vector<DraftRegion> drafts = settle(prepared, machine, numerics);
-        ValueId update;
-        const auto order = program_order(prepared, drafts, &update);
+        const std::vector<DraftRegion> drafts =
+            settle(prepared, machine, numerics, keep_separate(prepared, care.separated));
+        UpdateProblem problem;
+        const auto order = program_order(prepared, drafts, &problem);
         if (!order) {
-            ensure(copied.insert(update_number(prepared, update)).second,
-                   "an update of a copy cannot be done in place");
+            auto& handled = problem.reads_itself ? care.separated : care.copied;
+            ensure(handled.insert(update_number(prepared, problem.update)).second,
+                   "an update cannot be ordered");
             continue;
         }
         BufferTable buffers(prepared, drafts);

@@ -27,7 +27,7 @@ bool reads_only_what_it_writes(const Region& region, ValueId state, ValueId upda
 
 std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
                                                       const std::vector<DraftRegion>& drafts,
-                                                      ValueId* update) {
+                                                      UpdateProblem* problem) {
     constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
     std::vector<std::size_t> writer(graph.nodes.size(), kNobody);
     std::vector<std::vector<std::size_t>> readers(graph.nodes.size());
@@ -53,7 +53,7 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
             edge(reader, writer[v]);
             const ValueId id(static_cast<std::int64_t>(v));
             if (reader == writer[v] && !reads_only_what_it_writes(drafts[reader].region, op->state, id)) {
-                *update = id;
+                *problem = {id, true};
                 return std::nullopt;
             }
         }
@@ -83,7 +83,7 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
     for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
         const bool stuck = writer[v] != kNobody && open[writer[v]] > 0;
         if (stuck && std::holds_alternative<Update>(graph.nodes[v].op)) {
-            *update = ValueId(static_cast<std::int64_t>(v));
+            *problem = {ValueId(static_cast<std::int64_t>(v)), false};
             return std::nullopt;
         }
     }

@@ -7,10 +7,17 @@
 
 namespace stretto {
 
+/// An Update that cannot be done in place as it stands.
+struct UpdateProblem {
+    ValueId update;
+    bool reads_itself =
+        false;  ///< its region reads elements that it writes; else the old value is needed later
+};
+
 /// Program order of regions: every read after the write it sees, every write in place after the reads of the old
-/// value. Empty, with `*update` set to the value of an Update that cannot be done in place, where there is none.
+/// value. Empty, with `*problem` filled, where there is none.
 [[nodiscard]] std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
                                                                     const std::vector<DraftRegion>& drafts,
-                                                                    ValueId* update);
+                                                                    UpdateProblem* problem);
 
 }  // namespace stretto

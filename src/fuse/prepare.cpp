@@ -54,8 +54,8 @@ Expr combination(ValueId partial, const Attention& op, const Type& type) {
 
 class Preparation {
 public:
-    Preparation(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied)
-        : from_(graph), machine_(machine), copied_(copied), renamed_(graph.nodes.size()) {}
+    Preparation(const Graph& graph, const Machine& machine, const UpdateCare& care)
+        : from_(graph), machine_(machine), care_(care), renamed_(graph.nodes.size()) {}
 
     Graph run() {
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
@@ -84,7 +84,10 @@ private:
 
     ValueId convert(Node node) {
         if (std::holds_alternative<Attention>(node.op)) return split(std::move(node));
-        if (auto* update = std::get_if<Update>(&node.op)) copy_state_if_needed(*update);
+        if (auto* update = std::get_if<Update>(&node.op)) {
+            copy_state_if_needed(*update);
+            return add_update(std::move(node));
+        }
         return add(std::move(node));
     }
 
@@ -103,10 +106,24 @@ private:
     void copy_state_if_needed(Update& update) {
         const auto* input = std::get_if<Input>(&to_[update.state].op);
         const bool fixed = input != nullptr && (input->role != Role::State || !written_back(update.state));
-        if (copied_.count(updates_++) == 0 && !fixed) return;
+        if (care_.copied.count(updates_) == 0 && !fixed) return;
         const ValueId copy = add_copy(update.state);
         update.state = copy;
         update.target.source = copy.value;
+    }
+
+    ValueId add_update(Node node) {
+        auto& update = std::get<Update>(node.op);
+        if (care_.separated.count(updates_++) != 0) {
+            const DType type = update.expr.type();
+            Expr value = extracted(update.expr, update.expr.root());
+            const ValueId elements = add({{type, update.space}, Pointwise{std::move(value)}, node.source});
+            Expr rest;
+            for (std::int32_t& index : update.indices) index = copy_into(rest, update.expr, index);
+            rest.load({elements.value, type, identity_map(update.space), {}});
+            update.expr = std::move(rest);
+        }
+        return add(std::move(node));
     }
 
     [[nodiscard]] bool written_back(ValueId state) const {
@@ -142,12 +159,12 @@ private:
         update.space = type.shape;
         update.target = {output.state_input.value, type.dtype, identity_map(type.shape), {}};
         update.expr.load({output.value.value, type.dtype, identity_map(type.shape), {}});
-        return add({type, std::move(update), to_[output.value].source});
+        return add_update({type, std::move(update), to_[output.value].source});
     }
 
     const Graph& from_;
     const Machine& machine_;
-    const std::set<std::size_t>& copied_;
+    const UpdateCare& care_;
     std::vector<ValueId> renamed_;
     Graph to_;
     std::size_t updates_ = 0;
@@ -164,8 +181,8 @@ std::int64_t heads_per_row(const Attention& op) {
     return std::gcd(repeated(op.key.map), repeated(op.value.map));
 }
 
-Graph prepare(const Graph& graph, const Machine& machine, const std::set<std::size_t>& copied) {
-    return Preparation(graph, machine, copied).run();
+Graph prepare(const Graph& graph, const Machine& machine, const UpdateCare& care) {
+    return Preparation(graph, machine, care).run();
 }
 
 }  // namespace stretto

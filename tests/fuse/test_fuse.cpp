@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include "fuse/fuse.h"
+#include "graph/builder.h"
+#include "simplify/simplify.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kHidden = 64;
+
+RegionGraph fused(GraphBuilder& builder, Numerics numerics = Numerics::Fused) {
+    return fuse(simplify(builder.finish()), builtin_machine("h200"), numerics);
+}
+
+template <class T>
+std::vector<const T*> regions_of(const RegionGraph& graph) {
+    std::vector<const T*> found;
+    for (const Region& region : graph.regions) {
+        if (const auto* body = std::get_if<T>(&region.body)) found.push_back(body);
+    }
+    return found;
+}
+
+const Buffer& target(const RegionGraph& graph, const Store& store) {
+    return graph[BufferId(store.target.source)];
+}
+
+Tensor weight(GraphBuilder& b, const std::string& name, std::int64_t rows, std::int64_t columns = kHidden) {
+    return b.input(Role::Parameter, name, DType::BF16, {rows, columns});
+}
+
+Tensor number(GraphBuilder& b, double value) { return b.full({1}, value, DType::F32); }
+
+/// x / sqrt(mean(x^2) + eps) * gain
+Tensor rms_norm(GraphBuilder& b, const Tensor& x, const Tensor& gain) {
+    const Tensor wide = b.cast(x, DType::F32);
+    const Tensor squares = b.apply(Op::Mul, {wide, wide}, DType::F32);
+    const Tensor sum = b.reduce(ReduceOp::Sum, squares, {-1}, true, DType::F32);
+    const Tensor mean = b.apply(Op::Div, {sum, number(b, kHidden)}, DType::F32);
+    const Tensor scale =
+        b.apply(Op::Rsqrt, {b.apply(Op::Add, {mean, number(b, 1e-5)}, DType::F32)}, DType::F32);
+    const Tensor normal = b.cast(b.apply(Op::Mul, {wide, scale}, DType::F32), DType::BF16);
+    return b.apply(Op::Mul, {normal, gain}, DType::BF16);
+}
+
+TEST(Fuse, ANormBeforeAProductBecomesItsPrologue) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor gain = b.input(Role::Parameter, "gain", DType::BF16, {kHidden});
+    b.output(b.linear(rms_norm(b, x, gain), weight(b, "w", 32), std::nullopt), "y");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    const auto* matmul = regions_of<MatMulRegion>(graph).at(0);
+    ASSERT_EQ(matmul->stats.size(), 1U);
+    EXPECT_EQ(matmul->stats[0].finish.nodes.back().op, Op::Rsqrt);
+    EXPECT_TRUE(matmul->streamed);
+}
+
+TEST(Fuse, AStatisticMayUseAnEarlierOne) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {2, kHidden});
+    const Tensor count = number(b, kHidden);
+    const Tensor mean =
+        b.apply(Op::Div, {b.reduce(ReduceOp::Sum, x, {-1}, true, DType::F32), count}, DType::F32);
+    const Tensor centred = b.apply(Op::Sub, {x, mean}, DType::F32);
+    const Tensor squares = b.apply(Op::Mul, {centred, centred}, DType::F32);
+    const Tensor spread =
+        b.apply(Op::Rsqrt, {b.reduce(ReduceOp::Sum, squares, {-1}, true, DType::F32)}, DType::F32);
+    const Tensor w = b.input(Role::Parameter, "w", DType::F32, {32, kHidden});
+    b.output(b.linear(b.apply(Op::Mul, {centred, spread}, DType::F32), w, std::nullopt), "y");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_EQ(regions_of<MatMulRegion>(graph).at(0)->stats.size(), 2U);
+}
+
+TEST(Fuse, AResidualAddJoinsTheEpilogueAndTheProductAloneIsNotStored) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor sum = b.apply(Op::Add, {x, b.linear(x, weight(b, "w", kHidden), std::nullopt)}, DType::BF16);
+    b.output(sum, "sum");
+    b.output(b.linear(sum, weight(b, "v", 16), std::nullopt), "y");
+    const RegionGraph graph = fused(b);
+    const auto matmuls = regions_of<MatMulRegion>(graph);
+    ASSERT_EQ(matmuls.size(), 2U);
+    ASSERT_EQ(matmuls[0]->stores.size(), 1U);
+    EXPECT_EQ(target(graph, matmuls[0]->stores[0]).name, "sum");
+}
+
+TEST(Fuse, ProductsOfOneLeftSideThatMeetElementForElementShareARegion) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor gate = b.linear(x, weight(b, "gate", 96), std::nullopt);
+    const Tensor up = b.linear(x, weight(b, "up", 96), std::nullopt);
+    const Tensor opened = b.apply(Op::Mul, {gate, b.apply(Op::Sigmoid, {gate}, DType::BF16)}, DType::BF16);
+    b.output(b.apply(Op::Mul, {opened, up}, DType::BF16), "y");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    const auto* matmul = regions_of<MatMulRegion>(graph).at(0);
+    EXPECT_EQ(matmul->weights.size(), 2U);
+    EXPECT_EQ(matmul->stores.size(), 1U);
+}
+
+TEST(Fuse, AProductThatDependsOnAnotherKeepsItsOwnRegion) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor first = b.linear(x, weight(b, "first", kHidden), std::nullopt);
+    const Tensor second = b.linear(first, weight(b, "second", kHidden), std::nullopt);
+    b.output(b.apply(Op::Mul, {first, second}, DType::BF16), "y");
+    EXPECT_EQ(regions_of<MatMulRegion>(fused(b)).size(), 2U);
+}
+
+TEST(Fuse, AReductionThatIsAResultHasARegionOfItsOwn) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {8, kHidden});
+    b.output(b.reduce(ReduceOp::Max, b.apply(Op::Abs, {x}, DType::F32), {1}, false, DType::F32), "largest");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_EQ(regions_of<ReduceRegion>(graph).at(0)->kept, 1);
+}
+
+TEST(Fuse, AMaskedContextIsBoundedByTheLengthThatTheMaskCompares) {
+    GraphBuilder b;
+    const Tensor q = b.input(Role::User, "q", DType::BF16, {1, 4, 1, 16});
+    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, 2, 256, 16});
+    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, 2, 256, 16});
+    const Tensor position = b.input(Role::User, "position", DType::I64, {1});
+    const Tensor rows = b.arange(256, 0, 1, DType::I64);
+    const Tensor mask = b.reshape(b.apply(Op::Le, {rows, position}, DType::Bool), {1, 1, 1, 256});
+    b.output(b.attention(q, k, v, mask, false, 0.25), "y");
+    const RegionGraph graph = fused(b);
+    const auto attentions = regions_of<AttentionRegion>(graph);
+    ASSERT_EQ(attentions.size(), 1U);
+    EXPECT_EQ(attentions[0]->group, 2);
+    EXPECT_EQ(attentions[0]->splits, 8);
+    ASSERT_FALSE(attentions[0]->length.empty());
+    EXPECT_EQ(attentions[0]->length.nodes.back().op, Op::Add);
+}
+
+TEST(Fuse, AStateWhoseOldValueDiesIsUpdatedInPlace) {
+    GraphBuilder b;
+    const Tensor cache = b.input(Role::State, "cache", DType::F32, {32, kHidden});
+    const Tensor row = b.input(Role::User, "row", DType::F32, {1, kHidden});
+    const Tensor at = b.input(Role::User, "at", DType::I64, {1});
+    const Tensor next = b.index_put(cache, {at, std::nullopt}, row);
+    b.update_state(cache, next, "cache");
+    b.output(b.reduce(ReduceOp::Sum, next, {0}, false, DType::F32), "sum");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 2U);
+    const auto* map = std::get_if<MapRegion>(&graph.regions[0].body);
+    ASSERT_NE(map, nullptr);
+    EXPECT_EQ(volume(map->space), kHidden);
+    EXPECT_EQ(target(graph, map->stores[0]).role, BufferRole::State);
+}
+
+TEST(Fuse, AStateThatIsNotWrittenBackIsCopiedBeforeItChanges) {
+    GraphBuilder b;
+    const Tensor cache = b.input(Role::State, "cache", DType::F32, {32, kHidden});
+    const Tensor row = b.input(Role::User, "row", DType::F32, {1, kHidden});
+    const Tensor at = b.input(Role::User, "at", DType::I64, {1});
+    b.output(b.index_put(cache, {at, std::nullopt}, row), "changed");
+    const RegionGraph graph = fused(b);
+    for (const auto* map : regions_of<MapRegion>(graph)) {
+        EXPECT_NE(target(graph, map->stores[0]).role, BufferRole::State);
+    }
+}
+
+TEST(Fuse, TheOldStateIsReadBeforeItIsOverwritten) {
+    GraphBuilder b;
+    const Tensor count = b.input(Role::State, "count", DType::F32, {512});
+    const Tensor next = b.apply(Op::Add, {count, number(b, 1)}, DType::F32);
+    b.update_state(count, next, "count");
+    b.output(b.reduce(ReduceOp::Sum, count, {0}, true, DType::F32), "old sum");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 2U);
+    EXPECT_TRUE(std::holds_alternative<ReduceRegion>(graph.regions[0].body));
+}
+
+TEST(Fuse, AShiftedUpdateOfAStateDoesNotReadWhatItWrites) {
+    GraphBuilder b;
+    const Tensor line = b.input(Role::State, "line", DType::F32, {512});
+    const Tensor x = b.input(Role::User, "x", DType::F32, {1});
+    b.update_state(line, b.concat({b.slice(line, 0, 1, 512), x}, 0), "line");
+    const RegionGraph graph = fused(b);
+    for (const Region& region : graph.regions) {
+        bool reads = false;
+        bool writes = false;
+        for (const Use& use : uses(region)) {
+            if (graph[BufferId(use.access->source)].name != "line") continue;
+            (use.write ? writes : reads) = true;
+        }
+        EXPECT_FALSE(reads && writes) << region.name;
+    }
+}
+
+TEST(Fuse, AnInputThatIsAResultIsCopied) {
+    GraphBuilder b;
+    b.output(b.input(Role::User, "x", DType::F32, {5}), "y");
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_EQ(target(graph, regions_of<MapRegion>(graph).at(0)->stores[0]).role, BufferRole::Output);
+}
+
+/// x + linear(x), which a second product normalizes: computed with, so worth its full precision.
+RegionGraph residual(Numerics numerics) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor sum = b.apply(Op::Add, {x, b.linear(x, weight(b, "w", kHidden), std::nullopt)}, DType::BF16);
+    const Tensor gain = b.input(Role::Parameter, "gain", DType::BF16, {kHidden});
+    b.output(b.linear(rms_norm(b, sum, gain), weight(b, "v", 16), std::nullopt), "y");
+    return fused(b, numerics);
+}
+
+DType intermediate_type(const RegionGraph& graph) {
+    for (const Buffer& buffer : graph.buffers) {
+        if (buffer.role == BufferRole::Arena) return buffer.dtype;
+    }
+    return DType::Bool;
+}
+
+TEST(Fuse, ASmallIntermediateThatIsComputedWithStaysWide) {
+    EXPECT_EQ(intermediate_type(residual(Numerics::Fused)), DType::F32);
+}
+
+TEST(Fuse, ExactNumericsKeepsEveryRounding) {
+    EXPECT_EQ(intermediate_type(residual(Numerics::Exact)), DType::BF16);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "fuse/text.h"
+#include "schedule/schedule.h"
+#include "tile/tile.h"
+
+namespace stretto {
+namespace {
+
+Machine machine_of(std::int32_t workers) {
+    Machine machine = builtin_machine("h200");
+    machine.workers = workers;
+    return machine;
+}
+
+Plan planned(const std::string& text, const Machine& machine) {
+    return schedule(tile(parse_region_graph(text), machine), machine);
+}
+
+/// x -> region 0 -> region 1 (-> region 2), each over the whole of `count` elements in reverse order of the one before,
+/// so that every task needs others' results. The third also reads the first's result.
+std::string chain(std::int64_t count, bool third) {
+    const std::string n = std::to_string(count);
+    std::string text = "buffer b0 = input \"x\" : f32[" + n + "]\nbuffer b1 = arena \"1\" : f32[" + n +
+                       "]\nbuffer b2 = arena \"2\" : f32[1]\nbuffer b3 = output \"y\" : f32[" + n + "]\n";
+    text += "region r0 = map [" + n + "] \"square\" { store b1 : f32 [" + n + ":1] = { a0 = b0 : f32 [" + n +
+            ":1] x0 = load a0 : f32 x1 = mul x0 x0 : f32 } }\n";
+    text += "region r1 = reduce sum [" + n + "] kept 0 \"sum\" { term { a0 = b1 : f32 [" + n +
+            ":1] x0 = load a0 : f32 } store b2 : f32 [" + n + ":0] = { x0 = acc 0 : f32 } }\n";
+    if (third) {
+        text += "region r2 = map [" + n + "] \"scale\" { store b3 : f32 [" + n + ":1] = { a0 = b1 : f32 [" +
+                n + ":1] a1 = b2 : f32 [" + n +
+                ":0] x0 = load a0 : f32 x1 = load a1 : f32 x2 = mul x0 x1 : f32 } }\n";
+    }
+    return text;
+}
+
+const Step& step_of(const Plan& plan, TaskId task) {
+    for (const Worker& worker : plan.workers) {
+        for (const Step& step : worker.queue) {
+            if (step.task == task) return step;
+        }
+    }
+    throw std::runtime_error("a task is on no worker");
+}
+
+TEST(Schedule, AReaderOfAWholeRegionWaitsForOneCounter) {
+    const Plan plan = planned(chain(1024, false), machine_of(4));
+    ASSERT_EQ(plan.graph.tasks.size(), 5U);
+    ASSERT_EQ(plan.events.size(), 1U);
+    EXPECT_EQ(plan.events[0].signals, 4U);
+    EXPECT_EQ(step_of(plan, TaskId(4)).waits, (std::vector<Wait>{{EventId(0), 4}}));
+}
+
+TEST(Schedule, OneWorkerNeedsNoEvents) {
+    const Plan plan = planned(chain(1024, true), machine_of(1));
+    EXPECT_TRUE(plan.events.empty());
+    for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::SameWorker);
+}
+
+TEST(Schedule, AWaitThatAnotherWaitImpliesIsLeftOut) {
+    const Plan plan = planned(chain(1024, true), machine_of(4));
+    const Range last = plan.graph.tasks_of[2];
+    for (std::int64_t t = last.begin; t < last.end; ++t) {
+        const auto& waits = step_of(plan, TaskId(t)).waits;
+        for (const Wait& wait : waits) EXPECT_EQ(plan.events[wait.event.index()].name, "sum");
+    }
+}
+
+TEST(Schedule, ABarrierIsTakenWhereItIsCheapest) {
+    Machine machine = machine_of(4);
+    machine.barrier_us = machine.counter_us / 2;
+    const Plan plan = planned(chain(1024, false), machine);
+    ASSERT_EQ(plan.edges.size(), 1U);
+    EXPECT_EQ(plan.edges[0].kind, HandOff::Barrier);
+    EXPECT_EQ(plan.events.at(0).kind, HandOff::Barrier);
+}
+
+TEST(Schedule, ReadersOfPartsWaitForTheirPartsOnly) {
+    const Plan plan = planned(R"(
+buffer b0 = input "x" : f32[1024]
+buffer b1 = arena "1" : f32[1024]
+buffer b2 = output "y" : f32[512]
+region r0 = map [1024] "square" {
+    store b1 : f32 [1024:1] = { a0 = b0 : f32 [1024:1]  x0 = load a0 : f32  x1 = mul x0 x0 : f32 }
+}
+region r1 = map [512] "second half" {
+    store b2 : f32 [512:1] = { a0 = b1 : f32 [512:1] + 512  x0 = load a0 : f32 }
+}
+)",
+                              machine_of(4));
+    for (const Worker& worker : plan.workers) {
+        for (const Step& step : worker.queue) {
+            for (const Wait& wait : step.waits) EXPECT_LT(wait.target, 4U);
+        }
+    }
+}
+
+TEST(Schedule, LoadsFollowTheQueueAndCoverEachTasksRows) {
+    const Plan plan = planned(R"(
+buffer b0 = input "x" : bf16[1, 1024]
+buffer b1 = parameter "w" : bf16[256, 1024]
+buffer b2 = output "y" : bf16[1, 256]
+region r0 = matmul [1, 1, 256, 1024] bf16 streamed "w" {
+    a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1]  x0 = load a0 : bf16 }
+    weight b1 : bf16 [1:0, 1:0, 256:1024, 1024:1]
+    store b2 : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 }
+}
+)",
+                              machine_of(3));
+    for (const Worker& worker : plan.workers) {
+        std::size_t next = 0;
+        for (const Step& step : worker.queue) {
+            const Range rows = plan.graph[step.task].tile[2];
+            std::int64_t offset = rows.begin * 2048;
+            for (; next < worker.stream.size() && worker.stream[next].task == step.task; ++next) {
+                EXPECT_EQ(worker.stream[next].offset, offset);
+                EXPECT_LE(worker.stream[next].bytes, plan.shared.slot_bytes);
+                offset += worker.stream[next].bytes;
+            }
+            EXPECT_EQ(offset, rows.end * 2048);
+        }
+        EXPECT_EQ(next, worker.stream.size());
+    }
+}
+
+TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
+    std::string text = "buffer b0 = input \"x\" : bf16[1, 1024]\n";
+    for (int i = 0; i < 4; ++i) {
+        const std::string n = std::to_string(i);
+        text += "buffer b" + std::to_string(2 * i + 1) + " = parameter \"w" + n +
+                "\" : bf16[256, 1024]\nbuffer b" + std::to_string(2 * i + 2) + " = output \"y" + n +
+                "\" : bf16[1, 256]\n";
+    }
+    for (int i = 0; i < 4; ++i) {
+        const std::string w = "b" + std::to_string(2 * i + 1);
+        const std::string y = "b" + std::to_string(2 * i + 2);
+        text += "region r" + std::to_string(i) + " = matmul [1, 1, 256, 1024] bf16 streamed \"" + w +
+                "\" { a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1] x0 = load a0 : bf16 } weight " + w +
+                " : bf16 [1:0, 1:0, 256:1024, 1024:1] store " + y +
+                " : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 } }\n";
+    }
+    const Plan plan = planned(text, machine_of(8));
+    std::int64_t least = INT64_MAX;
+    std::int64_t most = 0;
+    for (const Worker& worker : plan.workers) {
+        std::int64_t bytes = 0;
+        for (const Load& load : worker.stream) bytes += load.bytes;
+        least = std::min(least, bytes);
+        most = std::max(most, bytes);
+    }
+    EXPECT_EQ(least, 128 * 2048);
+    EXPECT_EQ(most, least);
+}
+
+TEST(Schedule, AMachineWithoutRoomIsRefusedWithWhatIsMissing) {
+    Machine machine = machine_of(2);
+    machine.shared_bytes = 20000;
+    try {
+        static_cast<void>(planned(R"(
+buffer b0 = input "x" : bf16[1, 1024]
+buffer b1 = parameter "w" : bf16[256, 1024]
+buffer b2 = output "y" : bf16[1, 256]
+region r0 = matmul [1, 1, 256, 1024] bf16 streamed "w" {
+    a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1]  x0 = load a0 : bf16 }
+    weight b1 : bf16 [1:0, 1:0, 256:1024, 1024:1]
+    store b2 : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 }
+}
+)",
+                                  machine));
+        FAIL() << "the plan was made";
+    } catch (const UserError& error) {
+        EXPECT_NE(std::string(error.what()).find("has 20000 bytes of shared memory a worker"),
+                  std::string::npos)
+            << error.what();
+    }
+}
+
+}  // namespace
+}  // namespace stretto
