@@ -9,17 +9,19 @@
 namespace stretto::test {
 namespace {
 
-Machine small_machine() {
+Program compiled(Imported model, Backend backend) {
+    const Machine machine = machine_for(backend);
+    return make_program(compile(model.graph, {machine}), machine, model, "a test");
+}
+
+}  // namespace
+
+Machine machine_for(Backend backend) {
+    if (backend == Backend::Cuda) return builtin_machine("h200");
     Machine machine = builtin_machine("cpu");
     machine.workers = 3;
     return machine;
 }
-
-Program compiled(Imported model) {
-    return make_program(compile(model.graph, {small_machine()}), small_machine(), model, "a test");
-}
-
-}  // namespace
 
 HostTensor tensor_of(const std::vector<float>& values, Shape shape) {
     const std::size_t size = values.size() * sizeof(float);
@@ -34,7 +36,7 @@ std::vector<float> floats_of(const HostTensor& tensor) {
     return values;
 }
 
-Program linear_program() {
+Program linear_program(Backend backend) {
     GraphBuilder builder;
     Imported model;
     const Tensor x = builder.input(Role::User, "x", DType::F32, {3, 20});
@@ -46,10 +48,10 @@ Program linear_program() {
                      {"bias", random_tensor(DType::F32, {7}, 2)}};
     model.user_inputs = {"x"};
     model.user_outputs = {"y"};
-    return compiled(std::move(model));
+    return compiled(std::move(model), backend);
 }
 
-Program running_sum_program() {
+Program running_sum_program(Backend backend) {
     GraphBuilder builder;
     Imported model;
     const Tensor x = builder.input(Role::User, "x", DType::F32, {4});
@@ -61,7 +63,7 @@ Program running_sum_program() {
     model.tensors = {{"total", tensor_of({10, 20, 30, 40}, {4})}};
     model.user_inputs = {"x"};
     model.user_outputs = {"y"};
-    return compiled(std::move(model));
+    return compiled(std::move(model), backend);
 }
 
 Program tied_program() {
@@ -76,7 +78,7 @@ Program tied_program() {
     model.tensors["b"] = model.tensors["a"];
     model.user_inputs = {"x"};
     model.user_outputs = {"y"};
-    return compiled(std::move(model));
+    return compiled(std::move(model), Backend::Cpu);
 }
 
 }  // namespace stretto::test

@@ -30,10 +30,16 @@ std::string error_of(const std::function<void()>& call) {
     return "no error";
 }
 
+std::vector<Backend> available_backends() {
+    std::vector<Backend> backends{Backend::Reference, Backend::Cpu};
+    if (cuda_available()) backends.push_back(Backend::Cuda);
+    return backends;
+}
+
 class SessionTest : public testing::TestWithParam<Backend> {};
 
 TEST_P(SessionTest, ComputesWhatTheProgramSays) {
-    const auto program = shared(linear_program());
+    const auto program = shared(linear_program(GetParam()));
     const HostTensor x = random_tensor(DType::F32, {3, 20}, 5);
     Session session(program, GetParam());
     session.set("x", x);
@@ -53,7 +59,7 @@ TEST_P(SessionTest, ComputesWhatTheProgramSays) {
 }
 
 TEST_P(SessionTest, CarriesStateFromRunToRun) {
-    Session session(shared(running_sum_program()), GetParam());
+    Session session(shared(running_sum_program(GetParam())), GetParam());
     session.set("x", tensor_of({1, 2, 3, 4}, {4}));
     session.run();
     EXPECT_EQ(floats_of(session.get("y")), (Floats{11, 22, 33, 44}));
@@ -62,7 +68,7 @@ TEST_P(SessionTest, CarriesStateFromRunToRun) {
 }
 
 TEST_P(SessionTest, ResetStateGoesBackToTheFirstValue) {
-    Session session(shared(running_sum_program()), GetParam());
+    Session session(shared(running_sum_program(GetParam())), GetParam());
     session.set("x", tensor_of({1, 2, 3, 4}, {4}));
     session.run();
     session.reset_state();
@@ -70,7 +76,7 @@ TEST_P(SessionTest, ResetStateGoesBackToTheFirstValue) {
 }
 
 TEST_P(SessionTest, TwoSessionsOfOneProgramDoNotShareState) {
-    const auto program = shared(running_sum_program());
+    const auto program = shared(running_sum_program(GetParam()));
     Session first(program, GetParam());
     Session second(program, GetParam());
     first.set("x", tensor_of({1, 1, 1, 1}, {4}));
@@ -78,8 +84,9 @@ TEST_P(SessionTest, TwoSessionsOfOneProgramDoNotShareState) {
     EXPECT_EQ(floats_of(second.get("total")), (Floats{10, 20, 30, 40}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, SessionTest, testing::Values(Backend::Reference, Backend::Cpu),
+INSTANTIATE_TEST_SUITE_P(Backends, SessionTest, testing::ValuesIn(available_backends()),
                          [](const auto& backend) {
+                             if (backend.param == Backend::Cuda) return "Cuda";
                              return backend.param == Backend::Cpu ? "Cpu" : "Reference";
                          });
 
