@@ -33,6 +33,9 @@ _KEPT = (
 # larger.
 _KEPT_METADATA = ("val", "nn_module_stack")
 
+# Marks a program that went through `functional`, which takes seconds for a deep model.
+_FUNCTIONAL_KEY = "stretto_functional"
+
 
 @dataclass(frozen=True)
 class Capture:
@@ -96,11 +99,15 @@ def trace(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def functional(program: ExportedProgram) -> ExportedProgram:
     """The same program without in-place operations, in operations that the importer knows."""
+    if program.graph_module.meta.get(_FUNCTIONAL_KEY):
+        return program
     table = torch.export.default_decompositions()
     for operation in [op for op in table if op.name() in _KEPT]:
         del table[operation]
     with torch.no_grad(), _quiet():
-        return program.run_decompositions(table)
+        program = program.run_decompositions(table)
+    program.graph_module.meta[_FUNCTIONAL_KEY] = True
+    return program
 
 
 def capture(program: ExportedProgram) -> Capture:
@@ -164,8 +171,16 @@ class FunctionModule(torch.nn.Module):
                 f"a {type(function).__name__} is neither a module nor a function\n"
                 "  pass a torch.nn.Module or a function of tensors"
             )
-        # The function itself, not a wrapper: torch.export names inputs after forward's parameters.
-        self.forward = function
+        # torch.export names inputs after forward's parameters; functions of PyTorch's own have none to show.
+        self.forward = function if _has_signature(function) else lambda *args: function(*args)
+
+
+def _has_signature(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function)
+    except ValueError:
+        return False
+    return True
 
 
 def _slot(argument: Any, what: str) -> str | Fixed:
