@@ -17,8 +17,6 @@ struct Options {
     std::string numerics = "fused";
 };
 
-double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
-
 std::int64_t weight_bytes(const Program& program) {
     std::int64_t bytes = 0;
     std::set<const std::byte*> seen;
@@ -36,10 +34,10 @@ void run(const Options& options) {
     }
     const Plan& plan = program.plan;
     fmt::print(
-        "{}: {} regions, {} tasks on {} workers, {} events, {} kinds, {:.2f} MB arena, {:.1f} MB weights\n",
+        "{}: {} regions, {} tasks on {} workers, {} events, {} kinds, {:.1f} KB arena, {:.1f} MB weights\n",
         options.output, plan.graph.regions.regions.size(), plan.graph.tasks.size(), plan.workers.size(),
-        plan.events.size(), program.emission.kinds.size(), megabytes(plan.arena_bytes),
-        megabytes(weight_bytes(program)));
+        plan.events.size(), program.emission.kinds.size(), static_cast<double>(plan.arena_bytes) / 1e3,
+        static_cast<double>(weight_bytes(program)) / 1e6);
 }
 
 }  // namespace
