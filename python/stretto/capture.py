@@ -5,9 +5,10 @@ Every front end goes through here: explicit compiles, exported files, decoders a
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,9 +114,6 @@ def functional(program: ExportedProgram) -> ExportedProgram:
 def capture(program: ExportedProgram) -> Capture:
     """Prepares a functional program (see `functional`) for the importer."""
     signature = program.graph_signature
-    for node in program.graph.nodes:
-        for key in [key for key in node.meta if key not in _KEPT_METADATA]:
-            del node.meta[key]
     mutated = {s.target for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
     tensors: dict[str, torch.Tensor] = {}
     constants: set[str] = set()
@@ -211,15 +209,27 @@ def _dense_tensor(program: ExportedProgram, name: str, mutated: bool) -> torch.T
     return tensor.detach().contiguous()
 
 
+@contextlib.contextmanager
+def _short_metadata(program: ExportedProgram) -> Iterator[None]:
+    full = [(node, node.meta) for node in program.graph.nodes]
+    try:
+        for node, meta in full:
+            node.meta = {key: meta[key] for key in _KEPT_METADATA if key in meta}
+        yield
+    finally:
+        for node, meta in full:
+            node.meta = meta
+
+
 def _serialized(program: ExportedProgram) -> bytes:
     # The schema writer behind torch.export.save; there is no public call that leaves the tensors out.
     from torch._export.serde.serialize import serialize
 
     options = {"serialize_state_dict": False, "serialize_constants": False, "serialize_example_inputs": False}
     known = inspect.signature(serialize).parameters
-    return serialize(
-        program, **{key: value for key, value in options.items() if key in known}
-    ).exported_program
+    with _short_metadata(program):
+        artifact = serialize(program, **{key: value for key, value in options.items() if key in known})
+    return artifact.exported_program
 
 
 def _first_line(error: Exception) -> str:

@@ -85,7 +85,7 @@ def compare(step: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) ->
     best = eager.topk(2, dim=-1)
     margins = best.values[..., 0] - best.values[..., 1]
     # Two runs that are each off by this much agree on any token that leads by twice as much.
-    clear = margins > 2 * (eager - reference).abs().max()
+    clear = margins > 2 * (eager - reference).abs().amax(dim=-1)
     different = clear & (step.argmax(dim=-1) != best.indices[..., 0])
     return Accuracy(
         step_error=_worst(step_errors),

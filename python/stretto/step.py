@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, nvrtc
 from .decoder import DecoderShape
 from .errors import InputTypeError, UserError
 from .signature import Signature
@@ -159,6 +159,7 @@ class Step:
 
         Raises InternalError where the kernel spills registers.
         """
+        nvrtc.locate()
         return _core.compile_kernel(self._program, arch or "", use_cache)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -198,6 +199,7 @@ class Step:
         self.synchronize()
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
+        nvrtc.locate()
         self._executor = _core.Executor(self._program, self._backend, kept, varying)
         self._state_addresses = states
 
