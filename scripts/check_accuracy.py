@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +20,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("python", "tests/python", "exa
 
 import stretto  # noqa: E402
 import torch  # noqa: E402
-from stretto.checks import decode_accuracy  # noqa: E402
+from stretto.checks import Accuracy, decode_accuracy, pooled  # noqa: E402
 
 
 def main() -> int:
@@ -55,7 +54,7 @@ def small_models(arguments: argparse.Namespace) -> list[dict]:
             model = small_model(family).to(arguments.device)
             step = stretto.compile(model, batch_size=batch, max_cache_len=32, machine=arguments.machine)
             tokens = random_tokens(batch, 24).to(arguments.device)
-            results.append(report(f"{family} batch {batch}", model, step, tokens))
+            results.append(report(f"{family} batch {batch}", decode_accuracy(model, step, tokens)))
     return results
 
 
@@ -67,26 +66,24 @@ def smollm2_prompts(arguments: argparse.Namespace) -> list[dict]:
     model, tokenizer = smollm2.load()
     model = model.to(arguments.device)
     step = stretto.compile(model, batch_size=1, max_cache_len=128, machine=arguments.machine)
-    results = []
+    parts = []
     for prompt in PROMPTS:
         tokens = tokenizer(prompt, return_tensors="pt").input_ids.to(arguments.device)
         generated = torch.stack(list(stretto.generate(step, tokens, NEW_TOKENS)), dim=1)
         sequence = torch.cat([tokens, generated], dim=1)
-        results.append(report(f"smollm2 {prompt!r}", model, step, sequence))
+        parts.append(decode_accuracy(model, step, sequence))
+        report(f"smollm2 {prompt!r}", parts[-1])
         print("    " + tokenizer.decode(sequence[0]).replace("\n", "\n    "))
-    return results
+    return [report("smollm2, all prompts", pooled(parts))]
 
 
-def report(name: str, model: torch.nn.Module, step: stretto.Step, tokens: torch.Tensor) -> dict:
-    """Checks one sequence and prints a line about it."""
-    start = time.perf_counter()
-    accuracy = decode_accuracy(model, step, tokens)
-    step.synchronize()
+def report(name: str, accuracy: Accuracy) -> dict:
+    """Prints a line about one comparison and returns it as a row."""
     faults = accuracy.faults()
     print(
         f"{name}: step {accuracy.step_error:.3e}, eager {accuracy.eager_error:.3e}, "
-        f"ratio {accuracy.ratio:.3f}, "
-        f"{accuracy.clear_tokens} of {accuracy.positions} tokens clear ({time.perf_counter() - start:.1f} s)",
+        f"ratio {accuracy.ratio:.3f}, on average {accuracy.step_mean_error:.3e}, "
+        f"{accuracy.eager_mean_error:.3e}; {accuracy.clear_tokens} of {accuracy.positions} tokens clear",
         *[f"\n    {fault}" for fault in faults],
         flush=True,
     )

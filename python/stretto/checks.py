@@ -18,7 +18,7 @@ ALLOWED_ERROR_RATIO = 1.2
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One sequence, compared at every position. Errors are relative L2 distances of logits from float64."""
+    """Sequences, compared at every position. Errors are relative L2 distances of logits from float64."""
 
     step_error: float  #: worst position of the compiled step
     eager_error: float  #: worst position of eager PyTorch
@@ -40,6 +40,11 @@ class Accuracy:
             found.append(
                 f"logits are {self.step_error:.3g} from float64, eager is {self.eager_error:.3g} "
                 f"({self.ratio:.2f} times as far, {ALLOWED_ERROR_RATIO} is allowed)"
+            )
+        if not self.step_mean_error <= ALLOWED_ERROR_RATIO * self.eager_mean_error:
+            found.append(
+                f"logits are {self.step_mean_error:.3g} from float64 on average, "
+                f"eager is {self.eager_mean_error:.3g}"
             )
         if self.different_tokens:
             found.append(
@@ -95,6 +100,20 @@ def compare(step: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) ->
         positions=step_errors.numel(),
         clear_tokens=int(clear.sum()),
         different_tokens=tuple(different.nonzero()[:, 1].tolist()),
+    )
+
+
+def pooled(parts: list[Accuracy]) -> Accuracy:
+    """Several sequences as one: the worst position of a long run is a steadier yardstick."""
+    positions = sum(part.positions for part in parts)
+    return Accuracy(
+        step_error=max(part.step_error for part in parts),
+        eager_error=max(part.eager_error for part in parts),
+        step_mean_error=sum(part.step_mean_error * part.positions for part in parts) / positions,
+        eager_mean_error=sum(part.eager_mean_error * part.positions for part in parts) / positions,
+        positions=positions,
+        clear_tokens=sum(part.clear_tokens for part in parts),
+        different_tokens=tuple(at for part in parts for at in part.different_tokens),
     )
 
 
