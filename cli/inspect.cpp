@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/models.h"
 #include "cli/status.h"
 #include "cost/explain.h"
+#include "cost/timeline.h"
 #include "fuse/text.h"
 #include "graph/text.h"
 #include "import/import.h"
@@ -21,6 +24,8 @@ struct Options {
     std::string numerics = "fused";
     std::string stage = "plan";
     std::vector<std::int64_t> tasks;
+    std::string timeline;
+    std::vector<double> window;
 };
 
 Program program_of(const Options& options) {
@@ -71,9 +76,19 @@ void dump(const Options& options) {
     }
 }
 
+void draw_timeline(const Program& program, const Options& options) {
+    std::optional<Window> window;
+    if (!options.window.empty()) window = Window{options.window[0], options.window[1]};
+    const std::string picture = timeline_svg(program.plan, program.machine, window);
+    std::ofstream file(options.timeline);
+    file << picture;
+    if (!file.flush()) throw UserError(options.timeline + ": cannot be written");
+}
+
 void explain(const Options& options) {
     if (options.tasks.empty()) {
         const Program program = program_of(options);
+        if (!options.timeline.empty()) draw_timeline(program, options);
         fmt::print("{}", stretto::explain(program.plan, program.machine));
         return;
     }
@@ -104,6 +119,10 @@ void add_explain(CLI::App& app) {
         ->add_option("--tasks", options->tasks,
                      "A,B: instead, say how the plan orders two tasks (also of a package "
                      "that does not verify)")
+        ->delimiter(',')
+        ->expected(2);
+    command->add_option("--timeline", options->timeline, "Also draw the predicted launch into this SVG file");
+    command->add_option("--window", options->window, "BEGIN,END in us: the part of the launch to draw")
         ->delimiter(',')
         ->expected(2);
     command->callback([options] { explain(*options); });
