@@ -16,11 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("python", "tests/python", "examples")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("python", "tests/python", "examples", "benchmarks")]
 
 import stretto  # noqa: E402
 import torch  # noqa: E402
-from stretto.checks import Accuracy, decode_accuracy, pooled  # noqa: E402
+from provenance import provenance  # noqa: E402
+from stretto.checks import Accuracy, decode_accuracy  # noqa: E402
 
 
 def main() -> int:
@@ -35,7 +36,7 @@ def main() -> int:
     if not arguments.skip_smollm2:
         results += smollm2_prompts(arguments)
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({**provenance(), "results": results}, indent=1) + "\n")
     wrong = [result["name"] for result in results if result["faults"]]
     print(
         f"{len(results) - len(wrong)} of {len(results)} checks hold"
@@ -66,15 +67,14 @@ def smollm2_prompts(arguments: argparse.Namespace) -> list[dict]:
     model, tokenizer = smollm2.load()
     model = model.to(arguments.device)
     step = stretto.compile(model, batch_size=1, max_cache_len=128, machine=arguments.machine)
-    parts = []
+    results = []
     for prompt in PROMPTS:
         tokens = tokenizer(prompt, return_tensors="pt").input_ids.to(arguments.device)
         generated = torch.stack(list(stretto.generate(step, tokens, NEW_TOKENS)), dim=1)
         sequence = torch.cat([tokens, generated], dim=1)
-        parts.append(decode_accuracy(model, step, sequence))
-        report(f"smollm2 {prompt!r}", parts[-1])
+        results.append(report(f"smollm2 {prompt!r}", decode_accuracy(model, step, sequence)))
         print("    " + tokenizer.decode(sequence[0]).replace("\n", "\n    "))
-    return [report("smollm2, all prompts", pooled(parts))]
+    return results
 
 
 def report(name: str, accuracy: Accuracy) -> dict:

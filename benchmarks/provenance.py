@@ -1,0 +1,27 @@
+"""What every recorded result names: how, when and with what it was measured."""
+
+import platform
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import torch
+import transformers
+
+
+def provenance() -> dict[str, str]:
+    """Command, date, commit of this checkout, device and versions."""
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "command": " ".join(["python", *sys.argv]),
+        "date": date.today().isoformat(),
+        "commit": commit or "unknown",
+        "device": torch.cuda.get_device_name()
+        if torch.cuda.is_available()
+        else platform.processor() or "cpu",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
