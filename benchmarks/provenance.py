@@ -13,14 +13,13 @@ import transformers
 def provenance() -> dict[str, str]:
     """Command, date, commit of this checkout, device and versions."""
     git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "command": " ".join(["python", *sys.argv]),
         "date": date.today().isoformat(),
         "commit": commit or "unknown",
-        "device": torch.cuda.get_device_name()
-        if torch.cuda.is_available()
-        else platform.processor() or "cpu",
+        "device": device,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),
