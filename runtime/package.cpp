@@ -11,6 +11,7 @@
 #include "pipeline/observer.h"
 #include "runtime/program.h"
 #include "schedule/text.h"
+#include "tile/footprints.h"
 #include "verify/verify.h"
 
 namespace stretto {
@@ -150,9 +151,28 @@ Plan read_plan(const ArchiveReader& archive) {
     }
 }
 
+/// The proof starts from the boxes in the file, so they must be those of the regions that will run.
+void check_boxes(const Plan& plan, const std::string& path) {
+    for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
+        const Task& task = plan.graph.tasks[t];
+        const Region& region = plan.graph.regions[task.region];
+        const auto refuse = [&](const std::string& why) {
+            throw UserError(fmt::format("{}: {}: task #{} {}: {}; compile the model again", path, kPlanFile,
+                                        t, region.name, why));
+        };
+        try {
+            const Footprints touched = footprints(plan.graph.regions, region, task.tile);
+            if (touched.reads != task.reads) refuse("reads other bytes than the plan says");
+            if (touched.writes != task.writes) refuse("writes other bytes than the plan says");
+        } catch (const InternalError& error) {
+            refuse(error.what());
+        }
+    }
+}
+
 void check_proven(const Plan& plan, const std::string& path) {
     const std::vector<Fault> faults = verify(plan);
-    if (faults.empty()) return;
+    if (faults.empty()) return check_boxes(plan, path);
     throw UserError(fmt::format("{}: {} is not safe to run; compile the model again\n{}", path, kPlanFile,
                                 to_text(faults)));
 }

@@ -174,6 +174,15 @@ TEST_F(PackageTest, AnUnsafePlanIsRefusedWithItsFaults) {
     EXPECT_NE(error.find("plan.txt is not safe to run"), std::string::npos) << error;
 }
 
+TEST_F(PackageTest, APlanThatHidesAReadIsRefused) {
+    Program program = linear_program();
+    program.plan.graph.tasks[0].reads.pop_back();
+    save_program(program, path("forged"));
+    const std::string error = error_of(path("forged"));
+    EXPECT_NE(error.find("reads other bytes than the plan says; compile the model again"), std::string::npos)
+        << error;
+}
+
 TEST_F(PackageTest, ASourceOfAnotherVersionIsRefused) {
     EXPECT_EQ(error_after("kernel.cu", [](auto text) { return text + "// changed\n"; }),
               ": kernel.cu is not what Stretto 0.1.0 emits for plan.txt; compile the model again");
