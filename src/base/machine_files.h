@@ -11,7 +11,7 @@ struct MachineFile {
     std::string_view json;
 };
 
-/// Sorted by name. Defined in a source that cmake/StrettoMachines.cmake writes.
+/// Sorted by name. Defined in a source that cmake/StrettoEmbed.cmake writes.
 [[nodiscard]] std::span<const MachineFile> machine_files();
 
 }  // namespace stretto
