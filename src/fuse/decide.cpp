@@ -69,6 +69,7 @@ public:
 
 private:
     [[nodiscard]] Way& way(ValueId id) { return result_.way[id.index()]; }
+    [[nodiscard]] Way way_of(ValueId id) const { return result_.way[id.index()]; }
     [[nodiscard]] std::int64_t size(ValueId id) const { return volume(graph_[id].type.shape); }
     template <class T>
     [[nodiscard]] const T* as(ValueId id) const {
@@ -186,7 +187,7 @@ private:
         std::vector<ValueId> anchors;
         collect_contractions(id, anchors);
         std::sort(anchors.begin(), anchors.end());
-        while (!anchors.empty() && depends_otherwise(id, anchors.back())) anchors.pop_back();
+        while (!anchors.empty() && depends_on_region(id, root(anchors.back()))) anchors.pop_back();
         if (anchors.empty()) {
             for (ValueId source : chained) way(source) = Way::Epilogue;
             return;
@@ -195,8 +196,9 @@ private:
         const ValueId anchor = root(anchors.back());
         result_.anchor[id.index()] = anchor;
         for (ValueId other : anchors) {
-            const bool alone = root(other) == other && !has_members(other);
-            if (other != anchor && alone && same_left_side(other, anchor) && !depends_otherwise(id, other)) {
+            const bool alone = root(other) == other && members(other).empty();
+            if (other != anchor && alone && same_left_side(other, anchor) &&
+                !is_needed_inside(anchor, other)) {
                 result_.anchor[other.index()] = anchor;
             }
         }
@@ -207,12 +209,31 @@ private:
         return merged.valid() ? merged : contract;
     }
 
-    /// Has a contraction epilogues or merged contractions already, so that it must keep its own region?
-    [[nodiscard]] bool has_members(ValueId contract) const {
+    /// Contractions merged into the region of `contraction`, and its epilogue values.
+    [[nodiscard]] std::vector<ValueId> members(ValueId contraction) const {
+        std::vector<ValueId> found;
         for (std::size_t i = 0; i < count_; ++i) {
-            if (result_.anchor[i] == contract && result_.way[i] != Way::Inline) return true;
+            const bool joined = result_.anchor[i] == contraction && result_.way[i] != Way::Inline;
+            if (joined) found.push_back(ValueId(static_cast<std::int64_t>(i)));
         }
-        return false;
+        return found;
+    }
+
+    /// Would `id`, in the region of `contraction`, wait for something that the region itself computes?
+    [[nodiscard]] bool depends_on_region(ValueId id, ValueId contraction) const {
+        const auto inside = members(contraction);
+        return depends_otherwise(id, contraction) ||
+               std::any_of(inside.begin(), inside.end(), [&](ValueId member) {
+                   return way_of(member) == Way::Anchor && depends_otherwise(id, member);
+               });
+    }
+
+    /// Does an epilogue value in the region of `contraction` wait for something that comes from `other`?
+    [[nodiscard]] bool is_needed_inside(ValueId contraction, ValueId other) const {
+        const auto inside = members(contraction);
+        return std::any_of(inside.begin(), inside.end(), [&](ValueId member) {
+            return way_of(member) == Way::Epilogue && depends_otherwise(member, other);
+        });
     }
 
     /// Backward: is `id` recomputed by its consumers?

@@ -108,20 +108,28 @@ RuledOut keep_separate(const Graph& graph, const std::set<std::size_t>& separate
     return ruled_out;
 }
 
-/// Regions whose decisions can all be carried out: what turns out not to work is ruled out, and decided again.
+/// Regions in program order whose decisions can all be carried out: what turns out not to work is ruled out, and
+/// decided again. Empty, with `*problem` filled, where an update cannot be done as `graph` has it.
 std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics,
-                                RuledOut ruled_out) {
+                                RuledOut ruled_out, UpdateProblem* problem) {
     for (;;) {
         try {
             const Decisions decisions = decide(graph, machine, ruled_out);
             std::vector<DraftRegion> drafts = build_regions(graph, decisions, machine, numerics);
             const std::vector<ValueId> crowded = crowded_values(graph, decisions, drafts);
-            if (crowded.empty()) return drafts;
-            ruled_out.inlining.insert(crowded.begin(), crowded.end());
-        } catch (const Inexpressible& problem) {
-            ensure(ruled_out.inlining.insert(ValueId(problem.source)).second, "a stored value was inlined");
-        } catch (const NotAnEpilogue& problem) {
-            ensure(ruled_out.epilogue.insert(problem.value).second,
+            if (!crowded.empty()) {
+                ruled_out.inlining.insert(crowded.begin(), crowded.end());
+                continue;
+            }
+            const auto order = program_order(graph, drafts, problem);
+            if (!order) return {};
+            std::vector<DraftRegion> ordered;
+            for (std::size_t r : *order) ordered.push_back(std::move(drafts[r]));
+            return ordered;
+        } catch (const Inexpressible& failure) {
+            ensure(ruled_out.inlining.insert(ValueId(failure.source)).second, "a stored value was inlined");
+        } catch (const NotAnEpilogue& failure) {
+            ensure(ruled_out.epilogue.insert(failure.value).second,
                    "a value joined an epilogue against the rules");
         }
     }
@@ -134,11 +142,10 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
     for (;;) {
         const Graph prepared = prepare(graph, machine, care);
         check(prepared);
-        const std::vector<DraftRegion> drafts =
-            settle(prepared, machine, numerics, keep_separate(prepared, care.separated));
         UpdateProblem problem;
-        const auto order = program_order(prepared, drafts, &problem);
-        if (!order) {
+        const std::vector<DraftRegion> drafts =
+            settle(prepared, machine, numerics, keep_separate(prepared, care.separated), &problem);
+        if (problem.update.valid()) {
             auto& handled = problem.reads_itself ? care.separated : care.copied;
             ensure(handled.insert(update_number(prepared, problem.update)).second,
                    "an update cannot be ordered");
@@ -146,8 +153,8 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
         }
         BufferTable buffers(prepared, drafts);
         RegionGraph result;
-        for (std::size_t r : *order) {
-            result.regions.push_back(drafts[r].region);
+        for (const DraftRegion& draft : drafts) {
+            result.regions.push_back(draft.region);
             change_accesses(result.regions.back(),
                             [&](Access& access) { access.source = buffers.of(access.source); });
         }

@@ -23,6 +23,11 @@ bool reads_only_what_it_writes(const Region& region, ValueId state, ValueId upda
     });
 }
 
+/// Is `value` computed from another value's accumulator?
+bool is_epilogue(const Graph& graph, const DraftRegion& draft, ValueId value) {
+    return draft.values.size() > 1 && std::holds_alternative<Pointwise>(graph[value].op);
+}
+
 }  // namespace
 
 std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
@@ -85,6 +90,12 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
         if (stuck && std::holds_alternative<Update>(graph.nodes[v].op)) {
             *problem = {ValueId(static_cast<std::int64_t>(v)), false};
             return std::nullopt;
+        }
+    }
+    for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
+        const bool stuck = writer[v] != kNobody && open[writer[v]] > 0;
+        if (stuck && is_epilogue(graph, drafts[writer[v]], ValueId(static_cast<std::int64_t>(v)))) {
+            throw NotAnEpilogue{ValueId(static_cast<std::int64_t>(v))};
         }
     }
     throw InternalError("regions depend on each other in a circle");

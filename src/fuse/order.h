@@ -15,7 +15,8 @@ struct UpdateProblem {
 };
 
 /// Program order of regions: every read after the write it sees, every write in place after the reads of the old
-/// value. Empty, with `*problem` filled, where there is none.
+/// value. Empty, with `*problem` filled, where an update stands in the way of one.
+/// Throws NotAnEpilogue where regions wait for each other because of what their epilogues read.
 [[nodiscard]] std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
                                                                     const std::vector<DraftRegion>& drafts,
                                                                     UpdateProblem* problem);

@@ -110,6 +110,29 @@ TEST(Fuse, AProductThatDependsOnAnotherKeepsItsOwnRegion) {
     EXPECT_EQ(regions_of<MatMulRegion>(fused(b)).size(), 2U);
 }
 
+TEST(Fuse, ProductsDoNotShareARegionThatWouldWaitForItself) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor first = b.linear(x, weight(b, "first", 96), std::nullopt);
+    const Tensor second = b.linear(x, weight(b, "second", 96), std::nullopt);
+    const Tensor largest = b.reduce(ReduceOp::Max, first, {-1}, true, DType::BF16);
+    b.output(b.apply(Op::Add, {second, largest}, DType::BF16), "shifted");
+    b.output(b.apply(Op::Mul, {first, second}, DType::BF16), "product");
+    EXPECT_EQ(regions_of<MatMulRegion>(fused(b)).size(), 2U);
+}
+
+TEST(Fuse, TwoEpiloguesThatWaitForEachOthersProductsAreTakenApart) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor first = b.linear(x, weight(b, "first", 96), std::nullopt);
+    const Tensor second = b.linear(x, weight(b, "second", 96), std::nullopt);
+    const Tensor of_first = b.reduce(ReduceOp::Max, first, {-1}, true, DType::BF16);
+    const Tensor of_second = b.reduce(ReduceOp::Max, second, {-1}, true, DType::BF16);
+    b.output(b.apply(Op::Add, {second, of_first}, DType::BF16), "one");
+    b.output(b.apply(Op::Add, {first, of_second}, DType::BF16), "other");
+    EXPECT_EQ(fused(b).regions.size(), 5U);
+}
+
 TEST(Fuse, AReductionThatIsAResultHasARegionOfItsOwn) {
     GraphBuilder b;
     const Tensor x = b.input(Role::User, "x", DType::F32, {8, kHidden});
