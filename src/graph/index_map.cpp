@@ -283,6 +283,25 @@ std::optional<IndexMap> composed(const IndexMap& outer, const Shape& middle, con
     return result;
 }
 
+std::optional<IndexMap> aligned(const IndexMap& map, const Shape& allocation) {
+    const Shape strides = row_major_strides(allocation);
+    IndexMap result;
+    result.offset = map.offset;
+    for (const auto& digits : map.dims) {
+        Digits split;
+        for (const Atom& a : digits) {
+            std::vector<Placed> placed;
+            if (!place(a, allocation, strides, placed)) return std::nullopt;
+            for (const Placed& p : placed) {
+                const std::int64_t unit = p.middle < 0 ? 0 : strides[static_cast<std::size_t>(p.middle)];
+                split.push_back({p.digit.extent, p.digit.stride * unit, p.digit.lo, p.digit.hi});
+            }
+        }
+        result.dims.push_back(std::move(split));
+    }
+    return result;
+}
+
 std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middle, std::size_t dim) {
     IndexMap unit;
     for (std::size_t d = 0; d < middle.size(); ++d) unit.dims.push_back({atom(middle[d], d == dim ? 1 : 0)});

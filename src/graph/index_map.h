@@ -74,6 +74,10 @@ struct IndexMap {
 /// Element offset of one coordinate, or nothing where the access is masked.
 [[nodiscard]] std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at);
 
+/// The same map with digits split so that each moves along one dimension of a row-major allocation; empty where a
+/// digit crosses dimensions unevenly.
+[[nodiscard]] std::optional<IndexMap> aligned(const IndexMap& map, const Shape& allocation);
+
 /// The smallest box, in the coordinates of a row-major allocation of shape `allocation`, that covers what
 /// `map` touches when its iteration space is restricted to `tile`. Exact where no digit is cut in the middle.
 [[nodiscard]] Box footprint(const IndexMap& map, const Box& tile, const Shape& allocation);

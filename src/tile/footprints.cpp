@@ -1,7 +1,6 @@
 #include "tile/footprints.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
 
@@ -74,44 +73,55 @@ std::int64_t distinct_elements(const Access& target, const Box& iteration) {
     return count;
 }
 
-/// Where to cut dimension `d` of the iteration so that the first part ends with a row (of any rank) of the
-/// allocation; 0 where no row ends inside.
-std::int64_t end_of_row(const Access& target, const Box& iteration, std::size_t d, const Shape& allocation) {
-    std::vector<std::int64_t> corner;
-    for (const Range& range : iteration) corner.push_back(range.begin);
-    const std::optional<std::int64_t> offset = offset_of(target.map, corner);
-    if (!offset || target.map.dims[d].back().stride != 1) return 0;
-    std::int64_t cut = 0;
-    std::int64_t row = 1;
-    for (std::size_t a = allocation.size(); a-- > 0;) {
-        row *= allocation[a];
-        const std::int64_t rest = row - *offset % row;
-        const std::int64_t whole = rest == row ? iteration[d].size() / row * row : rest;
-        if (row > 1 && whole > 0 && whole < iteration[d].size()) cut = whole;
+/// A store seen digit by digit: an iteration box is a product of digit boxes, and each fills one box.
+class DigitBoxes {
+public:
+    DigitBoxes(const Access& target, const Shape& allocation) : allocation_(allocation) {
+        const auto map = aligned(target.map, allocation);
+        ensure(map.has_value(), "a store crosses the dimensions of its buffer unevenly");
+        digits_.offset = map->offset;
+        for (const auto& digits : map->dims) {
+            extents_.emplace_back();
+            for (const Atom& a : digits) {
+                extents_.back().push_back(a.extent);
+                digits_.dims.push_back({a});
+            }
+        }
     }
-    return cut;
-}
 
-/// The boxes that a store fills. A tile may end in the middle of a row of the allocation (part of a head, say): then
-/// whole rows and the remainders are boxes of their own.
+    [[nodiscard]] std::vector<Box> of(const Box& iteration) const {
+        std::vector<Box> products{{}};
+        for (std::size_t d = 0; d < iteration.size(); ++d) {
+            std::vector<Box> longer;
+            for (const Box& prefix : products) {
+                for (const Box& part : boxes_of_linear_range(extents_[d], iteration[d])) {
+                    longer.push_back(prefix);
+                    longer.back().insert(longer.back().end(), part.begin(), part.end());
+                }
+            }
+            products = std::move(longer);
+        }
+        for (Box& box : products) box = footprint(digits_, box, allocation_);
+        return products;
+    }
+
+private:
+    const Shape& allocation_;
+    IndexMap digits_;             ///< each digit of the target as a dimension of its own
+    std::vector<Shape> extents_;  ///< by dimension of the iteration: of its digits
+};
+
+/// The boxes that a store fills: one where the tile ends with whole rows of the buffer, else several.
 void add_written(std::vector<Footprint>& list, const Footprint& whole, const Access& target,
                  const Box& iteration, const Shape& allocation) {
-    if (whole.may || volume(whole.box) == distinct_elements(target, iteration)) {
-        add(list, whole);
-        return;
+    const std::int64_t elements = distinct_elements(target, iteration);
+    if (whole.may || volume(whole.box) == elements) return add(list, whole);
+    std::int64_t filled = 0;
+    for (Box& box : DigitBoxes(target, allocation).of(iteration)) {
+        filled += volume(box);
+        add(list, {whole.buffer, std::move(box), false});
     }
-    for (std::size_t d = iteration.size(); d-- > 0;) {
-        const std::int64_t cut = end_of_row(target, iteration, d, allocation);
-        if (cut == 0) continue;
-        for (const bool first : {true, false}) {
-            Box part = iteration;
-            (first ? part[d].end : part[d].begin) = iteration[d].begin + cut;
-            add_written(list, {whole.buffer, box_of(target, part, allocation), false}, target, part,
-                        allocation);
-        }
-        return;
-    }
-    ensure(false, "a store of a tile does not fill boxes");
+    ensure(filled == elements, "a store of a tile does not fill boxes");
 }
 
 }  // namespace
