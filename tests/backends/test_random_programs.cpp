@@ -15,7 +15,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kPrograms = 400;
+constexpr int kPrograms = 1000;
 
 /// Grows a program by random tensor operations whose values stay within a few units.
 class RandomProgram {

@@ -112,6 +112,25 @@ buffer b4 = output "z" : bf16[1, 96]
     EXPECT_EQ(graph.tasks.size(), 8U);
 }
 
+TEST(Tile, AStoreThatStepsOverElementsFillsSeveralBoxes) {
+    const TaskGraph graph = tiled(R"(
+buffer b0 = input "x" : f32[2, 4]
+buffer b1 = parameter "w" : f32[8, 4]
+buffer b2 = output "y" : f32[8, 2]
+region r0 = matmul [1, 2, 8, 4] f32 streamed "w" {
+    a { a0 = b0 : f32 [1:0, 2:4, 1:0, 4:1]  x0 = load a0 : f32 }
+    weight b1 : f32 [1:0, 2:0, 8:4, 4:1]
+    store b2 : f32 [1:0, 2:8, 8:1, 4:0] = { x0 = acc 0 : f32 }
+}
+)",
+                                  2);
+    ASSERT_EQ(graph.tasks.size(), 2U);
+    const std::vector<Footprint>& writes = graph.tasks[0].writes;
+    ASSERT_EQ(writes.size(), 2U);
+    EXPECT_EQ(writes[0].box, (Box{{0, 2}, {0, 2}})) << "columns 0..4 of row 0";
+    EXPECT_EQ(writes[1].box, (Box{{4, 6}, {0, 2}})) << "columns 0..4 of row 1";
+}
+
 TEST(Tile, EveryWriteOfAProductIsExact) {
     const TaskGraph graph = tiled(R"(
 buffer b0 = input "x" : bf16[3, 64]
