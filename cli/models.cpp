@@ -2,21 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "cli/status.h"
 #include "import/import.h"
 
 namespace stretto::cli {
-
-Machine machine_named(const std::string& name) {
-    return name.ends_with(".json") ? read_machine(name) : builtin_machine(name);
-}
-
-Numerics numerics_named(const std::string& name) {
-    if (name == "fused") return Numerics::Fused;
-    if (name == "exact") return Numerics::Exact;
-    throw UserError(fmt::format("unknown numerics '{}'; known: fused, exact", name));
-}
 
 bool is_exported(const std::string& path) { return path.ends_with(".pt2"); }
 

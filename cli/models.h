@@ -9,12 +9,6 @@
 
 namespace stretto::cli {
 
-/// A built-in machine's name, or the path of a machine file (*.json).
-[[nodiscard]] Machine machine_named(const std::string& name);
-
-/// "fused" or "exact".
-[[nodiscard]] Numerics numerics_named(const std::string& name);
-
 /// Is `path` an exported PyTorch program (as opposed to a compiled one)?
 [[nodiscard]] bool is_exported(const std::string& path);
 

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "bindings.h"
 #include "cost/explain.h"
 #include "import/import.h"
@@ -44,22 +43,11 @@ std::map<std::string, HostTensor> host_tensors(const std::map<std::string, Tenso
     return tensors;
 }
 
-Machine machine_named(const std::string& name) {
-    const bool is_file = name.find_first_of("./") != std::string::npos;
-    return is_file ? read_machine(name) : builtin_machine(name);
-}
-
-Numerics parse_numerics(std::string_view name) {
-    if (name == "fused") return Numerics::Fused;
-    if (name == "exact") return Numerics::Exact;
-    throw UserError("numerics is '" + std::string(name) + "', it must be 'fused' or 'exact'");
-}
-
 PythonProgram compile_program(nb::bytes json, const std::map<std::string, TensorReference>& tensors,
                               const std::string& machine_name, const std::string& numerics) {
     const std::string_view text(json.c_str(), json.size());
     const nb::gil_scoped_release unlocked;
-    CompileOptions options{machine_named(machine_name), parse_numerics(numerics)};
+    CompileOptions options{machine_named(machine_name), numerics_named(numerics)};
     Imported model = import_program(text, host_tensors(tensors));
     Compiled compiled = compile(model.graph, options);
     PythonProgram result;

@@ -130,4 +130,8 @@ Machine builtin_machine(std::string_view name) {
     throw UserError(fmt::format("unknown machine '{}'; known: {}, or a path to a machine file", name, known));
 }
 
+Machine machine_named(const std::string& name) {
+    return name.ends_with(".json") ? read_machine(name) : builtin_machine(name);
+}
+
 }  // namespace stretto

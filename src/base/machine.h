@@ -34,4 +34,7 @@ struct Machine {
 /// computer.
 [[nodiscard]] Machine builtin_machine(std::string_view name);
 
+/// A built-in machine by name, or the machine file where `name` ends with ".json".
+[[nodiscard]] Machine machine_named(const std::string& name);
+
 }  // namespace stretto

@@ -137,6 +137,12 @@ std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Nume
 
 }  // namespace
 
+Numerics numerics_named(std::string_view name) {
+    if (name == "fused") return Numerics::Fused;
+    if (name == "exact") return Numerics::Exact;
+    throw UserError(fmt::format("unknown numerics '{}'; known: fused, exact", name));
+}
+
 RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) {
     UpdateCare care;
     for (;;) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "base/machine.h"
 #include "fuse/region.h"
 
@@ -9,6 +11,9 @@ enum class Numerics : std::uint8_t {
     Fused,  ///< F32 inside a region and in small intermediates, one rounding at all other stores
     Exact,  ///< every rounding of the source program is kept
 };
+
+/// "fused" or "exact". Throws UserError on any other name.
+[[nodiscard]] Numerics numerics_named(std::string_view name);
 
 /// Groups operations into regions, each computed by one task kind.
 /// Requires: check(graph).  Ensures: each output and state update is stored by exactly one region; regions

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "fuse/text.h"
 #include "schedule/schedule.h"
+#include "support/region_text.h"
 #include "tile/tile.h"
 
 namespace stretto {
@@ -97,18 +98,14 @@ region r1 = map [512] "second half" {
     }
 }
 
+const std::string kProduct =
+    "buffer b0 = input \"x\" : bf16[1, 1024]\n"
+    "buffer b1 = parameter \"w\" : bf16[256, 1024]\n"
+    "buffer b2 = output \"y\" : bf16[1, 256]\n" +
+    product_region("r0", 1, 256, 1024, "b0", "b1", "b2");
+
 TEST(Schedule, LoadsFollowTheQueueAndCoverEachTasksRows) {
-    const Plan plan = planned(R"(
-buffer b0 = input "x" : bf16[1, 1024]
-buffer b1 = parameter "w" : bf16[256, 1024]
-buffer b2 = output "y" : bf16[1, 256]
-region r0 = matmul [1, 1, 256, 1024] bf16 streamed "w" {
-    a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1]  x0 = load a0 : bf16 }
-    weight b1 : bf16 [1:0, 1:0, 256:1024, 1024:1]
-    store b2 : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 }
-}
-)",
-                              machine_of(3));
+    const Plan plan = planned(kProduct, machine_of(3));
     for (const Worker& worker : plan.workers) {
         std::size_t next = 0;
         for (const Step& step : worker.queue) {
@@ -126,22 +123,16 @@ region r0 = matmul [1, 1, 256, 1024] bf16 streamed "w" {
 }
 
 TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
-    std::string text = "buffer b0 = input \"x\" : bf16[1, 1024]\n";
-    for (int i = 0; i < 4; ++i) {
-        const std::string n = std::to_string(i);
-        text += "buffer b" + std::to_string(2 * i + 1) + " = parameter \"w" + n +
-                "\" : bf16[256, 1024]\nbuffer b" + std::to_string(2 * i + 2) + " = output \"y" + n +
-                "\" : bf16[1, 256]\n";
-    }
+    std::string buffers = "buffer b0 = input \"x\" : bf16[1, 1024]\n";
+    std::string regions;
     for (int i = 0; i < 4; ++i) {
         const std::string w = "b" + std::to_string(2 * i + 1);
         const std::string y = "b" + std::to_string(2 * i + 2);
-        text += "region r" + std::to_string(i) + " = matmul [1, 1, 256, 1024] bf16 streamed \"" + w +
-                "\" { a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1] x0 = load a0 : bf16 } weight " + w +
-                " : bf16 [1:0, 1:0, 256:1024, 1024:1] store " + y +
-                " : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 } }\n";
+        buffers += "buffer " + w + " = parameter \"" + w + "\" : bf16[256, 1024]\n";
+        buffers += "buffer " + y + " = output \"" + y + "\" : bf16[1, 256]\n";
+        regions += product_region("r" + std::to_string(i), 1, 256, 1024, "b0", w, y);
     }
-    const Plan plan = planned(text, machine_of(8));
+    const Plan plan = planned(buffers + regions, machine_of(8));
     std::int64_t least = INT64_MAX;
     std::int64_t most = 0;
     for (const Worker& worker : plan.workers) {
@@ -158,17 +149,7 @@ TEST(Schedule, AMachineWithoutRoomIsRefusedWithWhatIsMissing) {
     Machine machine = machine_of(2);
     machine.shared_bytes = 20000;
     try {
-        static_cast<void>(planned(R"(
-buffer b0 = input "x" : bf16[1, 1024]
-buffer b1 = parameter "w" : bf16[256, 1024]
-buffer b2 = output "y" : bf16[1, 256]
-region r0 = matmul [1, 1, 256, 1024] bf16 streamed "w" {
-    a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 1024:1]  x0 = load a0 : bf16 }
-    weight b1 : bf16 [1:0, 1:0, 256:1024, 1024:1]
-    store b2 : bf16 [1:0, 1:0, 256:1, 1024:0] = { x0 = acc 0 : f32 }
-}
-)",
-                                  machine));
+        static_cast<void>(planned(kProduct, machine));
         FAIL() << "the plan was made";
     } catch (const UserError& error) {
         EXPECT_NE(std::string(error.what()).find("has 20000 bytes of shared memory a worker"),

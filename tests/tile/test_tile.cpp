@@ -3,6 +3,7 @@
 #include <set>
 
 #include "fuse/text.h"
+#include "support/region_text.h"
 #include "tile/tile.h"
 
 namespace stretto {
@@ -91,39 +92,25 @@ region r0 = map [4, 512] "scatter" {
 }
 
 TEST(Tile, ProductsOfOneLeftSideShareTheWorkers) {
-    const std::string product = R"( = matmul [1, 1, 96, 64] bf16 streamed ")";
-    const auto region =
-        [&](const std::string& id, const std::string& w, const std::string& y) {
-            return "region " + id + product + id + R"(" {
-    a { a0 = b0 : bf16 [1:0, 1:0, 1:0, 64:1]  x0 = load a0 : bf16 }
-    weight )" + w + R"( : bf16 [1:0, 1:0, 96:64, 64:1]
-    store )" + y + R"( : bf16 [1:0, 1:0, 96:1, 64:0] = { x0 = acc 0 : f32 }
-}
-)";
-        };
-    const TaskGraph graph = tiled(R"(
-buffer b0 = input "x" : bf16[1, 64]
-buffer b1 = parameter "w" : bf16[96, 64]
-buffer b2 = parameter "v" : bf16[96, 64]
-buffer b3 = output "y" : bf16[1, 96]
-buffer b4 = output "z" : bf16[1, 96]
-)" + region("r0", "b1", "b3") + region("r1", "b2", "b4"),
-                                  8);
+    const TaskGraph graph = tiled(
+        "buffer b0 = input \"x\" : bf16[1, 64]\n"
+        "buffer b1 = parameter \"w\" : bf16[96, 64]\n"
+        "buffer b2 = parameter \"v\" : bf16[96, 64]\n"
+        "buffer b3 = output \"y\" : bf16[1, 96]\n"
+        "buffer b4 = output \"z\" : bf16[1, 96]\n" +
+            product_region("r0", 1, 96, 64, "b0", "b1", "b3") +
+            product_region("r1", 1, 96, 64, "b0", "b2", "b4"),
+        8);
     EXPECT_EQ(graph.tasks.size(), 8U);
 }
 
 TEST(Tile, AStoreThatStepsOverElementsFillsSeveralBoxes) {
-    const TaskGraph graph = tiled(R"(
-buffer b0 = input "x" : f32[2, 4]
-buffer b1 = parameter "w" : f32[8, 4]
-buffer b2 = output "y" : f32[8, 2]
-region r0 = matmul [1, 2, 8, 4] f32 streamed "w" {
-    a { a0 = b0 : f32 [1:0, 2:4, 1:0, 4:1]  x0 = load a0 : f32 }
-    weight b1 : f32 [1:0, 2:0, 8:4, 4:1]
-    store b2 : f32 [1:0, 2:8, 8:1, 4:0] = { x0 = acc 0 : f32 }
-}
-)",
-                                  2);
+    const TaskGraph graph = tiled(
+        "buffer b0 = input \"x\" : bf16[2, 8]\n"
+        "buffer b1 = parameter \"w\" : bf16[8, 8]\n"
+        "buffer b2 = output \"y\" : bf16[8, 2]\n" +
+            product_region("r0", 2, 8, 8, "b0", "b1", "b2"),
+        2);
     ASSERT_EQ(graph.tasks.size(), 2U);
     const std::vector<Footprint>& writes = graph.tasks[0].writes;
     ASSERT_EQ(writes.size(), 2U);
@@ -132,16 +119,11 @@ region r0 = matmul [1, 2, 8, 4] f32 streamed "w" {
 }
 
 TEST(Tile, EveryWriteOfAProductIsExact) {
-    const TaskGraph graph = tiled(R"(
-buffer b0 = input "x" : bf16[3, 64]
-buffer b1 = parameter "w" : bf16[50, 64]
-buffer b2 = output "y" : bf16[3, 50]
-region r0 = matmul [1, 3, 50, 64] bf16 streamed "w" {
-    a { a0 = b0 : bf16 [1:0, 3:64, 1:0, 64:1]  x0 = load a0 : bf16 }
-    weight b1 : bf16 [1:0, 3:0, 50:64, 64:1]
-    store b2 : bf16 [1:0, 3:50, 50:1, 64:0] = { x0 = acc 0 : f32 }
-}
-)");
+    const TaskGraph graph = tiled(
+        "buffer b0 = input \"x\" : bf16[3, 64]\n"
+        "buffer b1 = parameter \"w\" : bf16[50, 64]\n"
+        "buffer b2 = output \"y\" : bf16[3, 50]\n" +
+        product_region("r0", 3, 50, 64, "b0", "b1", "b2"));
     std::set<std::pair<std::int64_t, std::int64_t>> written;
     for (const Task& task : graph.tasks) {
         for (const Footprint& write : task.writes) {
