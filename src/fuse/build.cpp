@@ -122,29 +122,17 @@ private:
     [[nodiscard]] Expr with_accumulators(const Expr& expr, const std::vector<ValueId>& accumulators,
                                          ValueId id) const {
         if (accumulators.empty()) return expr;
-        Expr out;
-        std::vector<std::int32_t> done;
-        for (const ExprNode& node : expr.nodes) {
-            ExprNode copy = node;
-            for (std::int32_t& arg : copy.args) arg = done[static_cast<std::size_t>(arg)];
-            if (node.op == Op::Load) {
-                const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
-                const auto found =
-                    std::find(accumulators.begin(), accumulators.end(), ValueId(access.source));
-                if (found != accumulators.end()) {
-                    if (!access.indirect.empty() ||
-                        !is_linear_identity(access.map, volume(access.map.shape()))) {
-                        throw NotAnEpilogue{id};
-                    }
-                    const auto number = static_cast<int>(found - accumulators.begin());
-                    done.push_back(out.cast(out.acc(number, accumulator_type(*found)), access.type));
-                    continue;
-                }
-                copy.integer = out.add_access(access);
+        return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+            if (expr.nodes[i].op != Op::Load) return std::nullopt;
+            const Access& access = expr.accesses[static_cast<std::size_t>(expr.nodes[i].integer)];
+            const auto found = std::find(accumulators.begin(), accumulators.end(), ValueId(access.source));
+            if (found == accumulators.end()) return std::nullopt;
+            if (!access.indirect.empty() || !is_linear_identity(access.map, volume(access.map.shape()))) {
+                throw NotAnEpilogue{id};
             }
-            done.push_back(out.add(std::move(copy)));
-        }
-        return extracted(out, done.back());
+            const auto number = static_cast<int>(found - accumulators.begin());
+            return out.cast(out.acc(number, accumulator_type(*found)), access.type);
+        });
     }
 
     [[nodiscard]] DType accumulator_type(ValueId anchor) const {

@@ -23,23 +23,13 @@ public:
 private:
     /// `expr` with its loads of reductions replaced by Stat nodes; makes the statistics, inner ones first.
     Expr resolved(const Expr& expr) {
-        Expr out;
-        std::vector<std::int32_t> done;
-        for (const ExprNode& node : expr.nodes) {
-            ExprNode copy = node;
-            for (std::int32_t& arg : copy.args) arg = done[static_cast<std::size_t>(arg)];
-            if (node.op == Op::Load) {
-                const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
-                if (const InlineReduction* reduction = reduction_of_(access.source)) {
-                    const std::int32_t stat = out.stat(statistic(access, *reduction));
-                    done.push_back(stat);
-                    continue;
-                }
-                copy.integer = out.add_access(access);
-            }
-            done.push_back(out.add(std::move(copy)));
-        }
-        return extracted(out, done.back());
+        return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+            if (expr.nodes[i].op != Op::Load) return std::nullopt;
+            const Access& access = expr.accesses[static_cast<std::size_t>(expr.nodes[i].integer)];
+            const InlineReduction* reduction = reduction_of_(access.source);
+            if (reduction == nullptr) return std::nullopt;
+            return out.stat(statistic(access, *reduction));
+        });
     }
 
     int statistic(const Access& access, const InlineReduction& reduction) {
@@ -133,21 +123,10 @@ private:
     }
 
     static Expr replaced(const Expr& expr, std::int32_t scalar, std::size_t j) {
-        Expr out;
-        std::vector<std::int32_t> done;
-        for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
-            if (static_cast<std::int32_t>(i) == scalar) {
-                done.push_back(out.stat(static_cast<int>(j)));
-                continue;
-            }
-            ExprNode copy = expr.nodes[i];
-            for (std::int32_t& arg : copy.args) arg = done[static_cast<std::size_t>(arg)];
-            if (copy.op == Op::Load) {
-                copy.integer = out.add_access(expr.accesses[static_cast<std::size_t>(copy.integer)]);
-            }
-            done.push_back(out.add(std::move(copy)));
-        }
-        return extracted(out, done.back());
+        return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+            if (static_cast<std::int32_t>(i) != scalar) return std::nullopt;
+            return out.stat(static_cast<int>(j));
+        });
     }
 
     const std::array<std::int64_t, 4>& space_;

@@ -107,6 +107,24 @@ std::int32_t copy_into(Expr& to, const Expr& from, std::int32_t node) {
     return copy_node(to, from, node, done);
 }
 
+Expr rewritten(const Expr& expr, const Replacement& replacement) {
+    Expr out;
+    std::vector<std::int32_t> done;
+    for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
+        ExprNode node = expr.nodes[i];
+        for (std::int32_t& arg : node.args) arg = done[static_cast<std::size_t>(arg)];
+        if (const auto other = replacement(out, i)) {
+            done.push_back(*other);
+            continue;
+        }
+        if (node.op == Op::Load) {
+            node.integer = out.add_access(expr.accesses[static_cast<std::size_t>(node.integer)]);
+        }
+        done.push_back(out.add(std::move(node)));
+    }
+    return extracted(out, done.back());
+}
+
 Expr extracted(const Expr& expr, std::int32_t root) {
     Expr result;
     copy_into(result, expr, root);

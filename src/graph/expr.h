@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -111,6 +113,12 @@ struct Expr {
 
 /// Copies the sub-DAG of `from` under `node` into `to`; returns its node there.
 std::int32_t copy_into(Expr& to, const Expr& from, std::int32_t node);
+
+/// What stands in a rewritten expression `out` for node number `node` of the old one; nothing keeps the node.
+using Replacement = std::function<std::optional<std::int32_t>(Expr& out, std::size_t node)>;
+
+/// `expr` with nodes replaced and everything that its result then does not need removed.
+[[nodiscard]] Expr rewritten(const Expr& expr, const Replacement& replacement);
 
 /// `expr` with node `root` as its last node and everything that it does not need removed.
 [[nodiscard]] Expr extracted(const Expr& expr, std::int32_t root);

@@ -113,13 +113,17 @@ private:
                           : machine_.counter_us + static_cast<double>(waits - 1) * machine_.counter_wait_us;
     }
 
+    /// Does a task that needs `ranges` wait for `event`?
+    [[nodiscard]] static bool waits_on(const Choice& choice, const std::vector<Range>& ranges, Range event) {
+        return std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
+            return choice.kind == Choice::Kind::Sets ? range == event : intersects(range, event);
+        });
+    }
+
     [[nodiscard]] static std::size_t waits_for(const Choice& choice, const std::vector<Range>& ranges) {
         std::size_t count = 0;
         for (Range event : choice.ranges) {
-            const bool needed = std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
-                return choice.kind == Choice::Kind::Sets ? range == event : intersects(range, event);
-            });
-            if (needed) ++count;
+            if (waits_on(choice, ranges, event)) ++count;
         }
         return count;
     }
@@ -205,10 +209,7 @@ private:
         plan_.edges.push_back(edge(writer, region, HandOff::Counter));
         for (const auto& [task, ranges] : needs) {
             for (Range event : choice.ranges) {
-                const bool needed = std::any_of(ranges.begin(), ranges.end(), [&](Range range) {
-                    return choice.kind == Choice::Kind::Sets ? range == event : intersects(range, event);
-                });
-                if (!needed) continue;
+                if (!waits_on(choice, ranges, event)) continue;
                 const EventId id = event_of(event);
                 step(task).waits.push_back({id, plan_.events[id.index()].signals});
             }
