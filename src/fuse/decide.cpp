@@ -10,7 +10,10 @@ namespace {
 
 using Way = Decisions::Way;
 
-/// Rough cost of an expression's nodes in units of one multiply; loads count their address arithmetic.
+/// Cost of a load in units of one multiply: mostly its address arithmetic.
+constexpr double kLoadOperations = 4;
+
+/// Rough cost of an expression's nodes in units of one multiply.
 double operations(const Expr& expr) {
     double sum = 0;
     for (const ExprNode& node : expr.nodes) {
@@ -20,7 +23,7 @@ double operations(const Expr& expr) {
             case Op::Stat:
                 break;
             case Op::Load:
-                sum += 4;
+                sum += kLoadOperations;
                 break;
             case Op::Exp:
             case Op::Log:
@@ -55,6 +58,8 @@ public:
         result_.anchor.assign(count_, ValueId());
         consumers_.resize(count_);
         needs_buffer_.assign(count_, false);
+        from_inputs_.assign(count_, false);
+        behind_work_.assign(count_, false);
         evaluations_.assign(count_, 0);
         row_length_.assign(count_, 0);
     }
@@ -85,6 +90,8 @@ private:
         for (std::size_t i = 0; i < count_; ++i) {
             const ValueId user(static_cast<std::int64_t>(i));
             for (ValueId operand : operands(graph_[user])) consumers_[operand.index()].push_back(user);
+            from_inputs_[i] =
+                as<Input>(user) != nullptr || (as<Pointwise>(user) != nullptr && reads_only_inputs(user));
             if (const auto* contract = as<Contract>(user)) {
                 needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
             } else if (const auto* attention = as<Attention>(user)) {
@@ -257,9 +264,12 @@ private:
             prologue = prologue && length > 0 && (!row || *row == length);
             row = length;
         }
+        behind_work_[id.index()] = from_inputs_[id.index()] && is_read_behind_work(id);
         const double own = reduction ? operations(as<Reduce>(id)->term) : operations(*expression(id));
         const double recompute = evaluations * own / machine_.flops;
-        const double hand_off = machine_.counter_us + machine_.task_us + machine_.load_latency_us;
+        const double hand_off = behind_work_[id.index()]
+                                    ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
+                                    : machine_.counter_us + machine_.task_us + machine_.load_latency_us;
         const bool chained = way(id) == Way::Inline;
         if (reduction) {
             const auto* op = as<Reduce>(id);
@@ -274,12 +284,29 @@ private:
         row_length_[id.index()] = prologue ? *row : 0;
     }
 
-    /// Is the result of a contraction read by anything but `reader` and other values of its own region?
-    [[nodiscard]] bool is_stored_besides(ValueId contraction, ValueId reader) const {
-        const auto& users = consumers_[contraction.index()];
+    /// Is everything that `id` reads there when a launch begins, or computed from that alone?
+    [[nodiscard]] bool reads_only_inputs(ValueId id) const {
+        const auto read = operands(graph_[id]);
+        return std::all_of(read.begin(), read.end(), [&](ValueId v) { return from_inputs_[v.index()]; });
+    }
+
+    /// Do all readers of `id` wait for other work too, so that a hand-off of it costs them no time?
+    [[nodiscard]] bool is_read_behind_work(ValueId id) const {
+        const auto& users = consumers_[id.index()];
+        return std::all_of(users.begin(), users.end(), [&](ValueId user) {
+            return from_inputs_[user.index()] ? behind_work_[user.index()] : !reads_only_inputs(user);
+        });
+    }
+
+    /// Is `value` read by anything but `reader` and other values of its own region, directly or through what is
+    /// inlined into them?
+    [[nodiscard]] bool is_stored_besides(ValueId value, ValueId reader) const {
+        const auto& users = consumers_[value.index()];
         return std::any_of(users.begin(), users.end(), [&](ValueId user) {
+            if (user == reader) return false;
             const Way way = result_.way[user.index()];
-            return user != reader && way != Way::Epilogue && way != Way::Inline;
+            if (way == Way::Inline) return is_stored_besides(user, reader);
+            return way != Way::Epilogue || result_.anchor[user.index()] != result_.anchor[reader.index()];
         });
     }
 
@@ -294,7 +321,9 @@ private:
     /// How often one worker evaluates `id` on behalf of `user` in one launch.
     [[nodiscard]] double evaluations_by(ValueId user, ValueId id) const {
         const double workers = machine_.workers;
-        const auto spread = [&](double total) { return std::max(total / workers, std::min(total, 32.0)); };
+        // Fewer evaluations than a worker has lanes take no less time.
+        const double lanes = 32.0 * machine_.consumer_warps;
+        const auto spread = [&](double total) { return std::max(total / workers, lanes); };
         if (const auto* contract = as<Contract>(user)) {
             return static_cast<double>(contract->space[0] * contract->space[1] * contract->space[3]);
         }
@@ -331,6 +360,8 @@ private:
     Decisions result_;
     std::vector<std::vector<ValueId>> consumers_;
     std::vector<bool> needs_buffer_;
+    std::vector<bool> from_inputs_;  ///< inputs, and element-wise values of inputs alone
+    std::vector<bool> behind_work_;  ///< see is_read_behind_work; decided for values of inputs alone
     std::vector<double> evaluations_;
     std::vector<std::int64_t> row_length_;
 };

@@ -133,6 +133,43 @@ TEST(Fuse, TwoEpiloguesThatWaitForEachOthersProductsAreTakenApart) {
     EXPECT_EQ(fused(b).regions.size(), 5U);
 }
 
+/// `count` products in a row, each scaled by the cosine of an input.
+RegionGraph scaled_products(int count) {
+    GraphBuilder b;
+    const Tensor angle = b.input(Role::User, "angle", DType::F32, {kHidden});
+    const Tensor cosine = b.apply(Op::Cos, {angle}, DType::F32);
+    Tensor x = b.input(Role::User, "x", DType::F32, {1, kHidden});
+    for (int i = 0; i < count; ++i) {
+        const Tensor w = b.input(Role::Parameter, "w" + std::to_string(i), DType::F32, {kHidden, kHidden});
+        x = b.apply(Op::Mul, {b.linear(x, w, std::nullopt), cosine}, DType::F32);
+    }
+    b.output(x, "y");
+    return fused(b);
+}
+
+TEST(Fuse, AnExpensiveValueOfInputsIsComputedOnceForManyReaders) {
+    EXPECT_EQ(regions_of<MapRegion>(scaled_products(12)).size(), 1U);
+}
+
+TEST(Fuse, AnExpensiveValueOfInputsIsRecomputedByFewReaders) {
+    EXPECT_EQ(regions_of<MapRegion>(scaled_products(2)).size(), 0U);
+}
+
+TEST(Fuse, AProductThatOthersReadIsNotStoredASecondTimeScaled) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor scale = b.input(Role::User, "scale", DType::BF16, {kHidden});
+    const Tensor product = b.linear(x, weight(b, "w", kHidden), std::nullopt);
+    const Tensor scaled = b.apply(Op::Mul, {product, scale}, DType::BF16);
+    const Tensor reversed = b.concat({b.slice(product, -1, 32, 64), b.slice(product, -1, 0, 32)}, -1);
+    b.output(b.linear(b.apply(Op::Add, {scaled, reversed}, DType::BF16), weight(b, "v", 16), std::nullopt),
+             "y");
+    const RegionGraph graph = fused(b);
+    const auto matmuls = regions_of<MatMulRegion>(graph);
+    ASSERT_EQ(matmuls.size(), 2U);
+    EXPECT_EQ(matmuls[0]->stores.size(), 1U);
+}
+
 TEST(Fuse, AReductionThatIsAResultHasARegionOfItsOwn) {
     GraphBuilder b;
     const Tensor x = b.input(Role::User, "x", DType::F32, {8, kHidden});
