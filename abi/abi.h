@@ -88,6 +88,41 @@ struct ErrorBlock {
 };
 static_assert(sizeof(ErrorBlock) == 32);
 
+// What a traced launch writes down (device/stretto/profile). Times are values of the SM's clock, except where they are
+// nanoseconds of the device's timer; zero where nothing was written.
+
+/// One task, written by its worker. In this order; `staged` is left out by kinds that stage nothing.
+struct alignas(16) TaskStamps {
+    U64 begun;      ///< its record is at hand
+    U64 ready;      ///< its waits hold
+    U64 staged;     ///< its inputs are in shared memory
+    U64 computed;   ///< all its stores are made
+    U64 published;  ///< its signals are sent
+    U64 reserved;
+};
+static_assert(sizeof(TaskStamps) == 48);
+
+/// The same moment on both clocks.
+struct ClockPair {
+    U64 timer;   ///< nanoseconds, just after they changed
+    U64 cycles;  ///< of the SM's clock
+    U64 step;    ///< nanoseconds by which the timer changed: how finely it ticks
+};
+
+/// One worker: what places its SM's clock on the timer that all share.
+struct WorkerStamps {
+    ClockPair begin;
+    ClockPair end;
+};
+static_assert(sizeof(WorkerStamps) == 48);
+
+/// Where the stamps go; null in a launch that is not traced.
+struct TraceTarget {
+    TaskStamps* tasks;      ///< by task
+    U64* loads;             ///< by load: when it was issued
+    WorkerStamps* workers;  ///< by worker
+};
+
 /// The kernel's only parameter. `finished` counts the CTAs that ever finished: divided by the number of workers it is
 /// the number of earlier launches, which is the base of every counter, so that no launch has to reset anything.
 struct Launch {
@@ -98,9 +133,10 @@ struct Launch {
     U64* finished;
     ErrorBlock* error;
     U64 timeout_ns;
+    TraceTarget trace;
     U64 dynamic[kMaxDynamic];
 };
-static_assert(sizeof(Launch) == 56 + 8 * kMaxDynamic);
+static_assert(sizeof(Launch) == 80 + 8 * kMaxDynamic);
 
 /// Outputs of a non-streamed MatMul whose partial sums are in shared memory at one time.
 inline constexpr int kDirectChunk = 256;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/error.h"
+#include "profile/trace.h"
 #include "schedule/plan.h"
 
 namespace stretto {
@@ -22,6 +24,12 @@ public:
 
     /// Waits for queued launches and throws RunError if one failed (which wait of which task timed out).
     virtual void synchronize() = 0;
+
+    /// Times of the latest launch. Requires: `synchronize` since then. Throws UserError unless the executor was made
+    /// to be traced.
+    [[nodiscard]] virtual Trace trace() const {
+        throw UserError("this executor keeps no times: make it with `traced`, on the cpu or cuda backend");
+    }
 };
 
 }  // namespace stretto

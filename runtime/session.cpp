@@ -57,7 +57,8 @@ private:
     }
 };
 
-std::unique_ptr<Executor> make_executor(const Program& program, Backend backend) {
+std::unique_ptr<Executor> make_executor(const Program& program, Backend backend,
+                                        const SessionOptions& options) {
     const Machine& machine = program.machine;
     if (backend == Backend::Cuda && machine.arch == "cpu") {
         throw UserError(
@@ -69,9 +70,10 @@ std::unique_ptr<Executor> make_executor(const Program& program, Backend backend)
         case Backend::Reference:
             return make_reference_executor(program.plan, {.consumer_warps = machine.consumer_warps});
         case Backend::Cpu:
-            return make_cpu_executor(program.plan, {.consumer_warps = machine.consumer_warps});
+            return make_cpu_executor(program.plan,
+                                     {.consumer_warps = machine.consumer_warps, .traced = options.traced});
         case Backend::Cuda:
-            return make_cuda_executor(program.plan, program.emission);
+            return make_cuda_executor(program.plan, program.emission, {.kernel = {.traced = options.traced}});
     }
     throw InternalError("make_executor: unknown backend");
 }
@@ -96,9 +98,9 @@ Backend parse_backend(std::string_view name) {
     throw UserError(fmt::format("unknown backend '{}'; known: {}", name, fmt::join(known, ", ")));
 }
 
-Session::Session(std::shared_ptr<const Program> program, Backend backend)
+Session::Session(std::shared_ptr<const Program> program, Backend backend, const SessionOptions& options)
     : program_(std::move(program)),
-      executor_(make_executor(*program_, backend)),
+      executor_(make_executor(*program_, backend, options)),
       memory_(make_memory(backend)) {
     const auto& buffers = program_->plan.graph.regions.buffers;
     storage_.resize(buffers.size());

@@ -20,6 +20,10 @@ enum class Backend {
 /// "reference", "cpu" or "cuda". Throws UserError on another name.
 [[nodiscard]] Backend parse_backend(std::string_view name);
 
+struct SessionOptions {
+    bool traced = false;  ///< Keeps times of each run: for `Session::trace`, on the cpu and cuda backends.
+};
+
 /// Memory that a backend's kernels can reach.
 class Memory {
 public:
@@ -35,7 +39,7 @@ class Session {
 public:
     /// Throws UserError where the backend is not available here, or where the program was planned for another kind of
     /// machine.
-    Session(std::shared_ptr<const Program> program, Backend backend);
+    Session(std::shared_ptr<const Program> program, Backend backend, const SessionOptions& options = {});
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
@@ -48,6 +52,9 @@ public:
 
     /// One launch. Throws UserError naming each input that was never given; RunError if the launch fails.
     void run();
+
+    /// Times of the last run, of a session that is traced.
+    [[nodiscard]] Trace trace() const { return executor_->trace(); }
 
     /// Gives every state the value that it has in the program.
     void reset_state();

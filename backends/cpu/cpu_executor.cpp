@@ -15,6 +15,7 @@
 #include "backends/reference/play.h"
 #include "backends/reference/twin.h"
 #include "base/error.h"
+#include "profile/stamps.h"
 
 namespace stretto {
 namespace {
@@ -38,6 +39,11 @@ private:
     std::int64_t max_;
 };
 
+double microseconds_now() {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
 class CpuExecutor final : public Executor {
 public:
     CpuExecutor(Plan plan, const CpuOptions& options)
@@ -46,7 +52,8 @@ public:
           twins_(plan_.graph.regions, options.consumer_warps),
           arena_(plan_),
           counters_(plan_.events.size()),
-          workspaces_(plan_.workers.size()) {
+          workspaces_(plan_.workers.size()),
+          times_(options.traced ? plan_.graph.tasks.size() : 0) {
         const bool crowded = plan_.workers.size() > std::thread::hardware_concurrency();
         spins_ = crowded ? 0 : kSpins;
         for (std::size_t worker = 0; worker < plan_.workers.size(); ++worker)
@@ -89,6 +96,17 @@ public:
 
     void synchronize() override {}
 
+    [[nodiscard]] Trace trace() const override {
+        if (!options_.traced) return Executor::trace();
+        Trace trace;
+        trace.backend = "cpu";
+        trace.tick = 1e6 * std::chrono::steady_clock::period::num / std::chrono::steady_clock::period::den;
+        trace.tasks = times_;
+        trace.loads.resize(plan_.workers.size());
+        start_at_zero(trace);
+        return trace;
+    }
+
 private:
     /// What a worker's thread does: one queue for every launch.
     void serve(std::size_t worker) {
@@ -109,17 +127,26 @@ private:
     void work(std::size_t worker) {
         try {
             for (const Step& step : plan_.workers[worker].queue) {
+                stamp(step, &TaskTimes::begun);
                 for (const Wait& wait : step.waits) {
                     if (!await(worker, step, wait)) return;
                 }
+                stamp(step, &TaskTimes::ready);
+                stamp(step, &TaskTimes::staged);
                 delays_[worker].pause();
                 twins_.run(plan_.graph[step.task], bases_, workspaces_[worker]);
                 delays_[worker].pause();
+                stamp(step, &TaskTimes::computed);
                 for (EventId event : step.signals) counters_[event.index()].signal();
+                stamp(step, &TaskTimes::published);
             }
         } catch (...) {
             fail(std::current_exception());
         }
+    }
+
+    void stamp(const Step& step, double TaskTimes::*moment) {
+        if (options_.traced) times_[step.task.index()].*moment = microseconds_now();
     }
 
     /// False where the launch is over because some worker failed.
@@ -158,6 +185,7 @@ private:
     std::vector<Counter> counters_;
     std::vector<Workspace> workspaces_;
     std::vector<Delays> delays_;
+    std::vector<TaskTimes> times_;  ///< by task, of a traced launch
     std::vector<std::byte*> bases_;
     std::uint32_t epoch_ = 0;  ///< launches since the counters were zero
     std::int32_t spins_ = 0;

@@ -13,6 +13,7 @@ struct CpuOptions {
     std::chrono::milliseconds time_out{60'000};  ///< longest wait for one event
     std::uint64_t delay_seed = 0;                ///< with max_delay: which delays
     std::chrono::microseconds max_delay{0};  ///< longest pause put before tasks and before signals, for tests
+    bool traced = false;                     ///< Keeps times of each launch.
 };
 
 /// Runs a plan with one thread per worker and the plan's own events; more workers than processors work too. Results do

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/bound_program.h"
+#include "backends/cuda/stamp_memory.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
 
@@ -54,6 +55,7 @@ public:
           shared_bytes_(static_cast<unsigned>(emission.shared_bytes)) {
         for (const Event& event : plan.events) events_.push_back(event.name);
         for (const Task& task : plan.graph.tasks) tasks_.push_back(plan.graph.regions[task.region].name);
+        if (options.kernel.traced) stamps_.emplace(plan);
         check_residency();
         reset();
     }
@@ -66,6 +68,7 @@ public:
         launch.finished = finished_.as<abi::U64>();
         launch.error = error_.as<abi::ErrorBlock>();
         launch.timeout_ns = timeout_ns_;
+        if (stamps_) launch.trace = stamps_->prepare();
         void* parameters[] = {&launch};
         stream_ = static_cast<cuda::Stream>(stream);
         check(driver().launch_cooperative(kernel_.function(), workers_, 1, 1, threads_, 1, 1, shared_bytes_,
@@ -82,6 +85,8 @@ public:
         reset();
         throw RunError(message(error));
     }
+
+    [[nodiscard]] Trace trace() const override { return stamps_ ? stamps_->read() : Executor::trace(); }
 
 private:
     void check_residency() const {
@@ -132,8 +137,9 @@ private:
     unsigned threads_;
     unsigned shared_bytes_;
     std::vector<std::string> events_;
-    std::vector<std::string> tasks_;  ///< by task: its region
-    cuda::Stream stream_ = nullptr;   ///< of the latest launch
+    std::vector<std::string> tasks_;           ///< by task: its region
+    cuda::Stream stream_ = nullptr;            ///< of the latest launch
+    std::optional<cuda::StampMemory> stamps_;  ///< of a traced program
 };
 
 }  // namespace

@@ -80,19 +80,24 @@ __device__ __forceinline__ void consume(const abi::Launch& launch, const abi::Wo
     for (U32 i = 0; i < range.record_count; ++i) {
         const U32 place = i % 2;
         const abi::Record& record = shared.records[place];
+        const U32 task = record.task;
         const bool more = i + 1 < range.record_count;
+        stamp<Config>(launch, task, &abi::TaskStamps::begun);
         if (warp == kHelper && more) fetch.start(i + 1);
         if (record.wait_count > 0) {
             if (warp == kPoller && !wait_for_events(record, launch, epoch)) shared.events_given_up[place] = 1;
             consumer_barrier<Config>();
             if (shared.events_given_up[place] != 0) return;
         }
+        stamp<Config>(launch, task, &abi::TaskStamps::ready);
         cursor = dispatch<Config>(Kinds{}, record, launch, cursor);
         if (warp == kHelper && more) fetch.finish(i + 1);
         consumer_barrier<Config>();
         if (shared.loads_given_up[place] != 0) return;
+        stamp<Config>(launch, task, &abi::TaskStamps::computed);
         if (warp == kHelper) {
             signal_events(record, launch);
+            stamp_published(launch, task);
             __syncwarp();  // the record's place is filled again only after all lanes have read it
         }
     }
@@ -115,12 +120,14 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
         fetch.start(0);
         fetch.finish(0);
     }
+    stamp_clocks<Config>(launch, &abi::WorkerStamps::begin);
     __syncthreads();
     if (threadIdx.x >= Config::kThreads) {
         load_stream<Config>(launch, range);
     } else {
         consume<Kinds, Config>(launch, range);
         if (threadIdx.x == 0) atomicAdd(launch.finished, 1ull);
+        stamp_clocks<Config>(launch, &abi::WorkerStamps::end);
     }
 }
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "python_program.h"
+#include "python_trace.h"
 
 namespace stretto::python {
 namespace {
@@ -25,11 +26,13 @@ using Kept = std::vector<std::pair<std::size_t, std::uintptr_t>>;
 
 void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program) {
-    if (backend == "cuda") return make_cuda_executor(program.plan, program.emission);
+std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program, bool traced) {
+    if (backend == "cuda")
+        return make_cuda_executor(program.plan, program.emission, {.kernel = {.traced = traced}});
     if (backend == "cpu") {
         CpuOptions options;
         options.consumer_warps = program.machine.consumer_warps;
+        options.traced = traced;
         return make_cpu_executor(program.plan, options);
     }
     if (backend == "reference") {
@@ -45,11 +48,13 @@ std::unique_ptr<Executor> executor_on(const std::string& backend, const Program&
 class PythonExecutor {
 public:
     PythonExecutor(const PythonProgram& python, const std::string& backend, const Kept& kept,
-                   std::vector<std::size_t> varying)
-        : bindings_(python.program.plan.graph.regions.buffers.size()), varying_(std::move(varying)) {
+                   std::vector<std::size_t> varying, bool traced)
+        : plan_(python.program.plan),
+          bindings_(python.program.plan.graph.regions.buffers.size()),
+          varying_(std::move(varying)) {
         for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
         const nb::gil_scoped_release unlocked;
-        executor_ = executor_on(backend, python.program);
+        executor_ = executor_on(backend, python.program, traced);
     }
 
     void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream) {
@@ -65,7 +70,13 @@ public:
         executor_->synchronize();
     }
 
+    [[nodiscard]] PythonTrace trace() const {
+        const nb::gil_scoped_release unlocked;
+        return {plan_, executor_->trace()};
+    }
+
 private:
+    const Plan& plan_;  ///< of the program that Python keeps alive
     Bindings bindings_;
     std::vector<std::size_t> varying_;  ///< buffers whose addresses `run` is given, in this order
     std::unique_ptr<Executor> executor_;
@@ -75,10 +86,13 @@ private:
 
 void bind_executor(nb::module_& m) {
     nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
-        .def(nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>>(),
-             nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"))
+        .def(
+            nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool>(),
+            nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
+            nb::arg("traced") = false, nb::keep_alive<1, 2>())
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"))
-        .def("synchronize", &PythonExecutor::synchronize);
+        .def("synchronize", &PythonExecutor::synchronize)
+        .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }
 
 }  // namespace stretto::python

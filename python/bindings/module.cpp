@@ -5,5 +5,6 @@ NB_MODULE(_core, m) {
     stretto::python::bind_errors();
     stretto::python::bind_program(m);
     stretto::python::bind_kernel(m);
+    stretto::python::bind_trace(m);
     stretto::python::bind_executor(m);
 }

@@ -59,6 +59,43 @@ class Kernel:
     @property
     def from_cache(self) -> bool: ...
 
+class TaskTimes:
+    """When one task did what, in microseconds since the launch's first task began."""
+
+    @property
+    def task(self) -> int: ...
+    @property
+    def region(self) -> str: ...
+    @property
+    def worker(self) -> int: ...
+    @property
+    def begun(self) -> float: ...
+    @property
+    def ready(self) -> float: ...
+    @property
+    def staged(self) -> float: ...
+    @property
+    def computed(self) -> float: ...
+    @property
+    def published(self) -> float: ...
+
+class Trace:
+    """What one launch did and when. Times in microseconds."""
+
+    @property
+    def backend(self) -> str: ...
+    @property
+    def total(self) -> float: ...
+    @property
+    def tick(self) -> float:
+        """How finely the clock ticks that places workers beside each other."""
+    @property
+    def tasks(self) -> list[TaskTimes]:
+        """By worker, in the order in which it runs them."""
+    @property
+    def loads(self) -> list[list[float]]:
+        """When each load was issued, by worker."""
+
 class Executor:
     """A program made ready to run on one backend.
 
@@ -67,10 +104,16 @@ class Executor:
     """
 
     def __init__(
-        self, program: Program, backend: str, kept: list[tuple[int, int]], varying: list[int]
+        self,
+        program: Program,
+        backend: str,
+        kept: list[tuple[int, int]],
+        varying: list[int],
+        traced: bool = False,
     ) -> None: ...
     def run(self, varying: list[int], stream: int) -> None: ...
     def synchronize(self) -> None: ...
+    def trace(self) -> Trace: ...
 
 def compile(
     program_json: bytes, tensors: dict[str, TensorReference], machine: str, numerics: str

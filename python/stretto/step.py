@@ -64,6 +64,14 @@ class _Slot:
         return self.role == "parameter" or (self.role == "state" and self.name in tensors)
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """An executor, and the addresses of the states that it was made with."""
+
+    executor: _core.Executor
+    states: tuple[int, ...]
+
+
 class Step:
     """A program that runs as one launch. Call it like the model or function that it was compiled from.
 
@@ -85,8 +93,7 @@ class Step:
         self._tensors = tensors
         self._device = device
         self._backend = backend
-        self._executor: _core.Executor | None = None
-        self._state_addresses: tuple[int, ...] = ()
+        self._executors: dict[bool, _Bound] = {}  # by: does it keep times?
         self._last_stream: int | None = None
         self._lock = threading.Lock()
         slots = _outer_slots(program)
@@ -105,6 +112,19 @@ class Step:
         with self._lock:
             results = self._launch(given)
         return self._signature.unflatten(results)
+
+    def trace(self, *args: Any, **kwargs: Any) -> _core.Trace:
+        """Runs one launch like a call, with a kernel that keeps times, and returns them. State is updated.
+
+        The first trace on CUDA compiles that kernel, and its launch finds nothing in the caches: trace
+        again for times of a warm one. The "cpu" and "cuda" backends keep times.
+        """
+        given = self._signature.flatten(args, kwargs)
+        with self._lock:
+            self._launch(given, traced=True)
+            tracer = self._executors[True].executor
+            tracer.synchronize()
+            return tracer.trace()
 
     @property
     def plan(self) -> str:
@@ -171,17 +191,17 @@ class Step:
 
     def synchronize(self) -> None:
         """Waits for queued launches and raises RunError if one of them failed."""
-        if self._executor is not None:
-            self._executor.synchronize()
+        for bound in self._executors.values():
+            bound.executor.synchronize()
 
     def rebind(self, name: str, tensor: torch.Tensor) -> None:
         """Uses `tensor` for the parameter or state `name` from the next call on."""
         with self._lock:
             self.synchronize()
             self._tensors[name] = tensor
-            self._executor = None
+            self._executors.clear()
 
-    def _launch(self, given: list[Any]) -> dict[str, torch.Tensor]:
+    def _launch(self, given: list[Any], *, traced: bool = False) -> dict[str, torch.Tensor]:
         inputs = [self._input(slot, given[position]) for slot, position in self._given]
         outputs = [torch.empty(slot.shape, dtype=slot.dtype, device=self._device) for slot in self._outputs]
         states = tuple(
@@ -189,19 +209,21 @@ class Step:
             for (slot, _), tensor in zip(self._given, inputs, strict=True)
             if slot.role == "state"
         )
-        if self._executor is None or states != self._state_addresses:
-            self._bind(states)
-        self._executor.run([tensor.data_ptr() for tensor in inputs + outputs], self._stream())
+        bound = self._executors.get(traced)
+        if bound is None or bound.states != states:
+            bound = self._bind(states, traced)
+        bound.executor.run([tensor.data_ptr() for tensor in inputs + outputs], self._stream())
         return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
 
-    def _bind(self, states: tuple[int, ...]) -> None:
+    def _bind(self, states: tuple[int, ...], traced: bool) -> _Bound:
         """Makes the executor, which keeps the addresses of parameters and state."""
         self.synchronize()
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
         nvrtc.locate()
-        self._executor = _core.Executor(self._program, self._backend, kept, varying)
-        self._state_addresses = states
+        executor = _core.Executor(self._program, self._backend, kept, varying, traced)
+        self._executors[traced] = _Bound(executor, states)
+        return self._executors[traced]
 
     def _input(self, slot: _Slot, tensor: Any) -> torch.Tensor:
         self._check_input(slot, tensor)

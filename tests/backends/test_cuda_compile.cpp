@@ -30,6 +30,14 @@ TEST_P(CudaCompile, BuildsEveryKindWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+TEST_P(CudaCompile, BuildsATracedKernel) {
+    const Emission emission = emit(sample::every_kind(machine(), 1), machine());
+    const CompiledKernel plain = compile_kernel(emission, GetParam(), {.use_cache = false});
+    const CompiledKernel traced = compile_kernel(emission, GetParam(), {.use_cache = false, .traced = true});
+    EXPECT_EQ(traced.spill_bytes, 0);
+    EXPECT_GT(traced.cubin.size(), plain.cubin.size());
+}
+
 TEST_P(CudaCompile, BuildsEightTokensWithoutSpills) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F16, {8, 2048}, BufferRole::Input);

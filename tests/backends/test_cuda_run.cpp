@@ -112,6 +112,28 @@ TEST_F(CudaRun, RunsEveryKindWithItsStream) {
     EXPECT_NO_THROW(executor->synchronize());
 }
 
+TEST_F(CudaRun, TracesEveryTaskInOrder) {
+    const Plan plan = two_workers(true);
+    const auto executor = make_cuda_executor(plan, emit(plan, machine()), {.kernel = {.traced = true}});
+    const cuda::DeviceMemory input = on_device(random_floats(1));
+    const cuda::DeviceMemory output = on_device(random_floats(2));
+    for (int launch = 0; launch < 3; ++launch) {
+        executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+        executor->synchronize();
+        const Trace trace = executor->trace();
+        ASSERT_EQ(trace.tasks.size(), 2U);
+        for (const TaskTimes& task : trace.tasks) {
+            EXPECT_LE(task.begun, task.ready);
+            EXPECT_LE(task.ready, task.staged);
+            EXPECT_LT(task.staged, task.computed);
+            EXPECT_LE(task.computed, task.published);
+        }
+        // The counter's add is seen after it was issued; clocks of two SMs agree to a tick of the timer.
+        EXPECT_LE(trace.tasks[0].computed, trace.tasks[1].ready + trace.tick);
+        EXPECT_EQ(trace.tasks[1].published, trace.total);
+    }
+}
+
 TEST_F(CudaRun, RefusesMoreWorkersThanFit) {
     Plan plan = two_workers(true);
     plan.workers.resize(10'000);

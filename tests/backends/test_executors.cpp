@@ -47,6 +47,36 @@ std::vector<std::byte> result_of(Executor& executor, const RegionGraph& graph) {
     return all;
 }
 
+TEST(CpuExecutor, TracesEveryTaskInOrder) {
+    const Plan plan = chained_plan(3);
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_cpu_executor(plan, {.traced = true});
+    for (int launch = 0; launch < 2; ++launch) {
+        executor->run(memory.bindings(), nullptr);
+        const Trace trace = executor->trace();
+        ASSERT_EQ(trace.tasks.size(), plan.graph.tasks.size());
+        for (const Worker& worker : plan.workers) {
+            double before = 0;
+            for (const Step& step : worker.queue) {
+                const TaskTimes& times = trace.tasks[step.task.index()];
+                EXPECT_LE(before, times.begun);
+                EXPECT_LE(times.begun, times.ready);
+                EXPECT_LE(times.ready, times.staged);
+                EXPECT_LT(times.staged, times.computed);
+                EXPECT_LE(times.computed, times.published);
+                EXPECT_LE(times.published, trace.total);
+                before = times.published;
+            }
+        }
+    }
+}
+
+TEST(Executors, KeepNoTimesUnlessTraced) {
+    const Plan plan = chained_plan(1);
+    EXPECT_THROW(static_cast<void>(make_cpu_executor(plan)->trace()), UserError);
+    EXPECT_THROW(static_cast<void>(make_reference_executor(plan)->trace()), UserError);
+}
+
 TEST(ReferenceExecutor, NamesWorkersAndEventsOfAPlanThatIsStuck) {
     Plan plan = chained_plan(3);
     const std::string event = plan.events[spoil_a_wait(plan).event.index()].name;

@@ -31,6 +31,7 @@ public:
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             const Early early = load_early<Config>(f, b, tile);
             left.stage(f, b);
+            stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
                 const I32 count = min(record.rows_per_load, tile.columns() - n);
 #pragma unroll 1

@@ -13,7 +13,7 @@ class MatMulDirect {
 
 public:
     template <class Config>
-    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch&,
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         const F f{Operands(record)};
         const MatMulTile<F> tile(record);
@@ -21,6 +21,7 @@ public:
         const I32 outputs = tile.rows() * tile.columns();
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             left.stage(f, b);
+            stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             for (I32 begin = 0; begin < outputs; begin += abi::kDirectChunk) {
                 const I32 count = min(abi::kDirectChunk, outputs - begin);
                 sum_slices<Config>(f, b, tile, left, begin, count);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "stretto/profile/stamps.h"
 #include "stretto/sync/barrier.h"
 #include "stretto/sync/events.h"
 
@@ -145,6 +146,7 @@ __device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi
             over = __any_sync(~0u, over);
             if (over) break;
             fill_slot<Config>(cursor.slot, address, bytes);
+            stamp_issued(launch, range.first_load + base + i);
             cursor = cursor.next<Config>();
             ++issued;
         }
