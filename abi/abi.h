@@ -30,6 +30,12 @@ inline constexpr U32 kNoDynamic = ~0u;
 /// ErrorBlock::event of a wait for the stream ring.
 inline constexpr U32 kRingEvent = ~0u;
 
+/// ErrorBlock::event of the barrier between two iterations.
+inline constexpr U32 kIterationEvent = ~0u - 1;
+
+/// Set in *Launch::progress once no iteration follows.
+inline constexpr U32 kEnded = 1u << 31;
+
 /// Holds once `target` signals of this launch have arrived. `total` is what the event receives in every launch.
 struct Wait {
     U32 event;
@@ -123,20 +129,32 @@ struct TraceTarget {
     WorkerStamps* workers;  ///< by worker
 };
 
-/// The kernel's only parameter. `finished` counts the CTAs that ever finished: divided by the number of workers it is
-/// the number of earlier launches, which is the base of every counter, so that no launch has to reset anything.
+/// What the workers of a program share between iterations. Every worker adds one to `finished` at the end of every
+/// iteration that it ever ran: divided by the number of workers it is the number of earlier iterations, the *epoch*,
+/// which is the base of every counter, so that no launch has to reset anything.
+struct Meeting {
+    U64 finished;
+    U32 stop[2];  ///< by parity of the epoch: the value of Launch::stop at the iteration's end
+};
+static_assert(sizeof(Meeting) == 16);
+
+/// The kernel's only parameter.
 struct Launch {
     const Record* records;
     const Load* loads;
     const WorkerRange* workers;
     U32* counters;
-    U64* finished;
+    Meeting* meeting;
     ErrorBlock* error;
     U64 timeout_ns;
     TraceTarget trace;
+    const unsigned char* stop;  ///< null, or a Bool of the program that ends the launch once it is set
+    U32* progress;              ///< null, or host memory that the device reaches: iterations done, and kEnded
+    U32 iterations;             ///< how often the plan runs, at least 1
+    U32 stop_worker;            ///< the only worker whose tasks write `stop`
     U64 dynamic[kMaxDynamic];
 };
-static_assert(sizeof(Launch) == 80 + 8 * kMaxDynamic);
+static_assert(sizeof(Launch) == 104 + 8 * kMaxDynamic);
 
 /// Outputs of a non-streamed MatMul whose partial sums are in shared memory at one time.
 inline constexpr int kDirectChunk = 256;

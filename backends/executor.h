@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/error.h"
@@ -12,6 +13,17 @@ namespace stretto {
 /// Arena. Pointers are to host memory for the reference and cpu backends, to device memory for cuda.
 using Bindings = std::vector<void*>;
 
+/// How often one launch runs its plan. State carries from one iteration to the next; between two iterations all workers
+/// meet, so that everything that one writes comes before everything that the next touches.
+struct Iterations {
+    std::uint32_t count = 1;  ///< at least 1
+    /// Valid: a Bool state of one element. The iteration in which the program leaves it true is the launch's last.
+    BufferId stop;
+    /// Not null: host memory (for cuda also mapped into the device's address space) that shows how many iterations are
+    /// done, with abi::kEnded once no other follows. What an iteration wrote to host memory is there before its count.
+    std::uint32_t* progress = nullptr;
+};
+
 /// A plan made ready to run on one backend.
 class Executor {
 public:
@@ -20,7 +32,8 @@ public:
     /// Runs one launch. Parameters and State must be the same pointers at every call; Input and Output may change.
     /// `stream` is a CUstream for cuda (the call returns once the launch is queued) and ignored by the others (the
     /// call returns when it is done). Throws RunError.
-    virtual void run(const Bindings& bindings, void* stream) = 0;
+    virtual void run(const Bindings& bindings, void* stream, const Iterations& iterations) = 0;
+    void run(const Bindings& bindings, void* stream) { run(bindings, stream, Iterations{}); }
 
     /// Waits for queued launches and throws RunError if one failed (which wait of which task timed out).
     virtual void synchronize() = 0;

@@ -23,6 +23,7 @@ struct Options {
     std::optional<std::uint64_t> seed;
     std::string output;
     int repeat = 1;
+    std::uint32_t iterations = 1;
 };
 
 /// "name=file.npy" or "name=random", by name.
@@ -87,7 +88,7 @@ void run(const Options& options) {
     Session session(program, parse_backend(options.backend));
     give_inputs(session, options);
     status.emplace("running");
-    for (int i = 0; i < options.repeat; ++i) session.run();
+    for (int i = 0; i < options.repeat; ++i) session.run(options.iterations);
     status.reset();
     for (const std::string& name : program->outputs) {
         if (!name.empty()) report(name, session.get(name), options.output);
@@ -107,6 +108,11 @@ void add_run(CLI::App& app) {
                         "Seed of random inputs; also fills every input that --input does not name");
     command
         ->add_option("--repeat", options->repeat, "Number of launches; state is carried from one to the next")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command
+        ->add_option("--iterations", options->iterations,
+                     "Number of times that each launch runs the plan, without the host in between")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--output", options->output, "Folder that gets each output as NAME.npy");

@@ -150,7 +150,7 @@ HostTensor Session::get(std::string_view name) const {
     return {source.dtype, source.shape, {bytes, bytes.get()}, size};
 }
 
-void Session::run() {
+void Session::run(std::uint32_t iterations) {
     std::vector<std::string> missing;
     for (std::size_t i = 0; i < bindings_.size(); ++i) {
         if (bindings_[i] == nullptr || given_[i]) continue;
@@ -158,7 +158,7 @@ void Session::run() {
         missing.push_back(fmt::format("'{}' ({})", input.name, describe(input.dtype, input.shape)));
     }
     if (!missing.empty()) throw UserError(fmt::format("no value was given for {}", fmt::join(missing, ", ")));
-    executor_->run(bindings_, nullptr);
+    executor_->run(bindings_, nullptr, {.count = iterations, .stop = {}, .progress = nullptr});
     executor_->synchronize();
     has_run_ = true;
 }

@@ -50,8 +50,9 @@ public:
     /// for an output before the first run.
     [[nodiscard]] HostTensor get(std::string_view name) const;
 
-    /// One launch. Throws UserError naming each input that was never given; RunError if the launch fails.
-    void run();
+    /// One launch, in which the plan runs `iterations` times. Throws UserError naming each input that was never given;
+    /// RunError if the launch fails.
+    void run(std::uint32_t iterations = 1);
 
     /// Times of the last run, of a session that is traced.
     [[nodiscard]] Trace trace() const { return executor_->trace(); }

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "backends/cpu/counter.h"
 #include "backends/reference/bind.h"
+#include "backends/reference/iterations.h"
 #include "backends/reference/play.h"
 #include "backends/reference/twin.h"
 #include "base/error.h"
@@ -51,6 +53,7 @@ public:
           options_(options),
           twins_(plan_.graph.regions, options.consumer_warps),
           arena_(plan_),
+          stop_workers_(stop_workers(plan_)),
           counters_(plan_.events.size()),
           workspaces_(plan_.workers.size()),
           times_(options.traced ? plan_.graph.tasks.size() : 0) {
@@ -75,8 +78,9 @@ public:
         for (std::thread& thread : threads_) thread.join();
     }
 
-    void run(const Bindings& bindings, void* /*stream*/) override {
+    void run(const Bindings& bindings, void* /*stream*/, const Iterations& iterations) override {
         bases_ = base_addresses(plan_, bindings, arena_.data());
+        running_launch_.emplace(stop_workers_, bases_, iterations);
         {
             const std::lock_guard lock(mutex_);
             ++launch_;
@@ -86,10 +90,10 @@ public:
         if (!plan_.workers.empty()) work(0);
         std::unique_lock lock(mutex_);
         finished_.wait(lock, [this] { return running_ == 0; });
-        ++epoch_;
         if (!failure_) return;
         for (Counter& counter : counters_) counter.reset();
         epoch_ = 0;
+        arrived_ = 0;
         abort_ = false;
         std::rethrow_exception(std::exchange(failure_, nullptr));
     }
@@ -126,20 +130,9 @@ private:
 
     void work(std::size_t worker) {
         try {
-            for (const Step& step : plan_.workers[worker].queue) {
-                stamp(step, &TaskTimes::begun);
-                for (const Wait& wait : step.waits) {
-                    if (!await(worker, step, wait)) return;
-                }
-                stamp(step, &TaskTimes::ready);
-                stamp(step, &TaskTimes::staged);
-                delays_[worker].pause();
-                twins_.run(plan_.graph[step.task], bases_, workspaces_[worker]);
-                delays_[worker].pause();
-                stamp(step, &TaskTimes::computed);
-                for (EventId event : step.signals) counters_[event.index()].signal();
-                stamp(step, &TaskTimes::published);
-            }
+            // Nobody changes the epoch before all workers meet at the end of an iteration.
+            do run_queue(worker, epoch_);
+            while (meet());
         } catch (...) {
             fail(std::current_exception());
         }
@@ -149,10 +142,42 @@ private:
         if (options_.traced) times_[step.task.index()].*moment = microseconds_now();
     }
 
+    void run_queue(std::size_t worker, std::uint32_t epoch) {
+        for (const Step& step : plan_.workers[worker].queue) {
+            stamp(step, &TaskTimes::begun);
+            for (const Wait& wait : step.waits) {
+                if (!await(worker, step, wait, epoch)) return;
+            }
+            stamp(step, &TaskTimes::ready);
+            stamp(step, &TaskTimes::staged);
+            delays_[worker].pause();
+            twins_.run(plan_.graph[step.task], bases_, workspaces_[worker]);
+            delays_[worker].pause();
+            stamp(step, &TaskTimes::computed);
+            for (EventId event : step.signals) counters_[event.index()].signal();
+            stamp(step, &TaskTimes::published);
+        }
+    }
+
+    /// Ends an iteration on one worker: waits for the others. False where no iteration follows. No clock bounds this
+    /// wait: those who are missing either run a task or wait for an event, which ends in `fail`.
+    bool meet() {
+        std::unique_lock lock(mutex_);
+        const std::uint32_t epoch = epoch_;
+        if (++arrived_ == plan_.workers.size()) {
+            arrived_ = 0;
+            ++epoch_;
+            goes_on_ = running_launch_->goes_on();
+            met_.notify_all();
+        }
+        met_.wait(lock, [&] { return epoch_ != epoch || abort_; });
+        return goes_on_ && !abort_;
+    }
+
     /// False where the launch is over because some worker failed.
-    bool await(std::size_t worker, const Step& step, const Wait& wait) {
+    bool await(std::size_t worker, const Step& step, const Wait& wait, std::uint32_t epoch) {
         const Event& event = plan_.events[wait.event.index()];
-        const std::uint32_t base = epoch_ * event.signals;
+        const std::uint32_t base = epoch * event.signals;
         Counter& counter = counters_[wait.event.index()];
         switch (counter.wait(base + wait.target, spins_, options_.time_out, abort_)) {
             case Counter::Outcome::Reached:
@@ -173,8 +198,9 @@ private:
         {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_ = std::move(failure);
+            abort_ = true;
         }
-        abort_ = true;
+        met_.notify_all();
         for (Counter& counter : counters_) counter.wake();
     }
 
@@ -182,18 +208,23 @@ private:
     CpuOptions options_;
     Twins twins_;
     Arena arena_;
+    StopWorkers stop_workers_;
     std::vector<Counter> counters_;
     std::vector<Workspace> workspaces_;
     std::vector<Delays> delays_;
     std::vector<TaskTimes> times_;  ///< by task, of a traced launch
     std::vector<std::byte*> bases_;
-    std::uint32_t epoch_ = 0;  ///< launches since the counters were zero
+    std::optional<RunningLaunch> running_launch_;
     std::int32_t spins_ = 0;
     std::atomic<bool> abort_{false};
 
     std::mutex mutex_;  ///< guards the members below
     std::condition_variable started_;
     std::condition_variable finished_;
+    std::condition_variable met_;
+    std::uint32_t epoch_ = 0;  ///< iterations since the counters were zero
+    std::size_t arrived_ = 0;  ///< workers at the end of this iteration
+    bool goes_on_ = false;
     std::uint64_t launch_ = 0;
     std::size_t running_ = 0;
     bool closing_ = false;

@@ -6,6 +6,7 @@
 #include "backends/cuda/stamp_memory.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
+#include "schedule/owner.h"
 
 namespace stretto {
 namespace {
@@ -47,8 +48,9 @@ public:
           kernel_(compile_kernel(emission, arch_of(device_), options.kernel), emission),
           program_(plan, emission),
           counters_(std::max<std::size_t>(plan.events.size(), 1) * abi::kCounterStride * sizeof(abi::U32)),
-          finished_(sizeof(abi::U64)),
+          meeting_(sizeof(abi::Meeting)),
           error_(sizeof(abi::ErrorBlock)),
+          stop_workers_(stop_workers(plan)),
           timeout_ns_(options.timeout_ns),
           workers_(static_cast<unsigned>(plan.workers.size())),
           threads_(static_cast<unsigned>(emission.threads)),
@@ -60,15 +62,22 @@ public:
         reset();
     }
 
-    void run(const Bindings& bindings, void* stream) override {
+    void run(const Bindings& bindings, void* stream, const Iterations& iterations) override {
+        if (iterations.count < 1) throw UserError("a launch has at least one iteration");
         static_cast<void>(cuda::use_context());
         if (!program_.bound_to(bindings)) program_.bind(bindings);
         abi::Launch launch = program_.launch(bindings);
         launch.counters = counters_.as<abi::U32>();
-        launch.finished = finished_.as<abi::U64>();
+        launch.meeting = meeting_.as<abi::Meeting>();
         launch.error = error_.as<abi::ErrorBlock>();
         launch.timeout_ns = timeout_ns_;
         if (stamps_) launch.trace = stamps_->prepare();
+        launch.iterations = iterations.count;
+        launch.progress = iterations.progress;
+        if (iterations.stop.valid()) {
+            launch.stop_worker = stop_worker(stop_workers_, iterations.stop);
+            launch.stop = static_cast<const unsigned char*>(bindings[iterations.stop.index()]);
+        }
         void* parameters[] = {&launch};
         stream_ = static_cast<cuda::Stream>(stream);
         check(driver().launch_cooperative(kernel_.function(), workers_, 1, 1, threads_, 1, 1, shared_bytes_,
@@ -105,7 +114,7 @@ private:
 
     void reset() const {
         counters_.clear();
-        finished_.clear();
+        meeting_.clear();
         error_.clear();
         cuda::finish_copies();
     }
@@ -120,6 +129,10 @@ private:
             return fmt::format("worker {} gave up after {} s: {} waits for slot {} of its stream",
                                error.worker, seconds, task_name(error.task), error.wanted);
         }
+        if (error.event == abi::kIterationEvent) {
+            return fmt::format("worker {} gave up after {} s: {} workers have not ended the iteration",
+                               error.worker, seconds, error.wanted - error.seen);
+        }
         const std::string event = error.event < events_.size() ? events_[error.event] : "unknown";
         return fmt::format(
             "worker {} gave up after {} s\n  task   {}\n  event  #{} {}: {} signals are missing",
@@ -130,8 +143,9 @@ private:
     LoadedKernel kernel_;
     cuda::BoundProgram program_;
     cuda::DeviceMemory counters_;
-    cuda::DeviceMemory finished_;
+    cuda::DeviceMemory meeting_;
     cuda::DeviceMemory error_;
+    StopWorkers stop_workers_;
     std::uint64_t timeout_ns_;
     unsigned workers_;
     unsigned threads_;

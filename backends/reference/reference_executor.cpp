@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/reference/bind.h"
+#include "backends/reference/iterations.h"
 #include "backends/reference/play.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/watch.h"
@@ -61,11 +62,21 @@ public:
         : plan_(std::move(plan)),
           options_(options),
           twins_(plan_.graph.regions, options.consumer_warps),
-          arena_(plan_) {}
+          arena_(plan_),
+          stop_workers_(stop_workers(plan_)) {}
 
-    void run(const Bindings& bindings, void* /*stream*/) override {
-        arena_.poison();
+    void run(const Bindings& bindings, void* /*stream*/, const Iterations& iterations) override {
         const std::vector<std::byte*> bases = base_addresses(plan_, bindings, arena_.data());
+        RunningLaunch launch(stop_workers_, bases, iterations);
+        do run_once(bases);
+        while (launch.goes_on());
+    }
+
+    void synchronize() override {}
+
+private:
+    void run_once(const std::vector<std::byte*>& bases) {
+        arena_.poison();
         Watch watch(plan_);
         Workspace workspace;
         workspace.guard = &watch;
@@ -81,13 +92,11 @@ public:
         if (!blocked.empty()) throw RunError("the plan is stuck: no worker can go on" + blocked);
     }
 
-    void synchronize() override {}
-
-private:
     Plan plan_;
     ReferenceOptions options_;
     Twins twins_;
     Arena arena_;
+    StopWorkers stop_workers_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "stretto/kinds/matmul.h"
 #include "stretto/kinds/matmul_direct.h"
 #include "stretto/kinds/reduce.h"
+#include "stretto/sync/meeting.h"
 
 /// The persistent kernel: one CTA is one worker and walks its records; its last warp is the loader.
 namespace stretto::device {
@@ -41,21 +42,21 @@ public:
     __device__ __forceinline__ RecordFetch(const abi::Launch& launch, const abi::Record* first)
         : launch_(launch), first_(first) {}
 
-    __device__ __forceinline__ void start(U32 number) const {
+    __device__ __forceinline__ void start(U32 number, U32 place) const {
         const U32 lane = threadIdx.x % 32;
         if (lane < sizeof(abi::Record) / 16) {
             const char* from = reinterpret_cast<const char*>(first_ + number) + lane * 16;
-            const U32 to = shared_address(&control().records[number % 2]) + lane * 16;
+            const U32 to = shared_address(&control().records[place]) + lane * 16;
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
         }
     }
     /// Completes `start`; the consumers' next barrier shows the record to everybody.
-    __device__ __forceinline__ void finish(U32 number) const {
+    __device__ __forceinline__ void finish(U32 place) const {
         asm volatile("cp.async.wait_all;" ::: "memory");
         __syncwarp();
         const U32 lane = threadIdx.x % 32;
         if (lane < abi::kMaxOperands) {
-            U64& operand = control().records[number % 2].operands[lane];
+            U64& operand = control().records[place].operands[lane];
             if (operand != abi::kNoOperand && (operand & abi::kDynamicTag) != 0) {
                 operand = launch_.dynamic[operand & ~abi::kDynamicTag];
             }
@@ -75,31 +76,41 @@ __device__ __forceinline__ void consume(const abi::Launch& launch, const abi::Wo
     constexpr U32 kPoller = 0;
     constexpr U32 kHelper = Config::kWarps > 1 ? 1 : 0;
     const RecordFetch fetch(launch, launch.records + range.first_record);
-    const U32 epoch = shared.epoch;
+    U32 place = 0;
     Cursor cursor;
-    for (U32 i = 0; i < range.record_count; ++i) {
-        const U32 place = i % 2;
-        const abi::Record& record = shared.records[place];
-        const U32 task = record.task;
-        const bool more = i + 1 < range.record_count;
-        stamp<Config>(launch, task, &abi::TaskStamps::begun);
-        if (warp == kHelper && more) fetch.start(i + 1);
-        if (record.wait_count > 0) {
-            if (warp == kPoller && !wait_for_events(record, launch, epoch)) shared.events_given_up[place] = 1;
+    for (U32 iteration = 0; iteration < launch.iterations; ++iteration) {
+        const U32 epoch = shared.epoch + iteration;
+        const bool repeats = iteration + 1 < launch.iterations;
+        for (U32 i = 0; i < range.record_count; ++i, place ^= 1) {
+            const abi::Record& record = shared.records[place];
+            const U32 task = record.task;
+            const bool last = i + 1 == range.record_count;
+            const bool more = !last || repeats;
+            stamp<Config>(launch, task, &abi::TaskStamps::begun);
+            if (warp == kHelper && more) fetch.start(last ? 0 : i + 1, place ^ 1);
+            if (record.wait_count > 0) {
+                if (warp == kPoller && !wait_for_events(record, launch, epoch))
+                    shared.events_given_up[place] = 1;
+                consumer_barrier<Config>();
+                if (shared.events_given_up[place] != 0) return;
+            }
+            stamp<Config>(launch, task, &abi::TaskStamps::ready);
+            cursor = dispatch<Config>(Kinds{}, record, launch, cursor);
+            if (warp == kHelper && more) fetch.finish(place ^ 1);
             consumer_barrier<Config>();
-            if (shared.events_given_up[place] != 0) return;
+            if (shared.loads_given_up[place] != 0) return;
+            stamp<Config>(launch, task, &abi::TaskStamps::computed);
+            if (warp == kHelper) {
+                signal_events(record, launch);
+                stamp_published(launch, task);
+                __syncwarp();  // the record's place is filled again only after all lanes have read it
+            }
         }
-        stamp<Config>(launch, task, &abi::TaskStamps::ready);
-        cursor = dispatch<Config>(Kinds{}, record, launch, cursor);
-        if (warp == kHelper && more) fetch.finish(i + 1);
+        if (threadIdx.x == 0 && end_iteration(launch, iteration)) shared.ended[epoch % 2] = 1;
+        if (!repeats) return;
+        __syncwarp();
         consumer_barrier<Config>();
-        if (shared.loads_given_up[place] != 0) return;
-        stamp<Config>(launch, task, &abi::TaskStamps::computed);
-        if (warp == kHelper) {
-            signal_events(record, launch);
-            stamp_published(launch, task);
-            __syncwarp();  // the record's place is filled again only after all lanes have read it
-        }
+        if (shared.ended[epoch % 2] != 0) return;
     }
 }
 
@@ -112,12 +123,14 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
         for (int place = 0; place < 2; ++place) {
             shared.events_given_up[place] = 0;
             shared.loads_given_up[place] = 0;
+            shared.ended[place] = 0;
         }
-        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(launch.finished) / gridDim.x);
+        // Others may have finished this launch's first iteration already, but not all: this worker has not.
+        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(&launch.meeting->finished) / gridDim.x);
     }
     if (threadIdx.x < 32 && range.record_count > 0) {
         const RecordFetch fetch(launch, launch.records + range.first_record);
-        fetch.start(0);
+        fetch.start(0, 0);
         fetch.finish(0);
     }
     stamp_clocks<Config>(launch, &abi::WorkerStamps::begin);
@@ -126,7 +139,6 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
         load_stream<Config>(launch, range);
     } else {
         consume<Kinds, Config>(launch, range);
-        if (threadIdx.x == 0) atomicAdd(launch.finished, 1ull);
         stamp_clocks<Config>(launch, &abi::WorkerStamps::end);
     }
 }

@@ -57,12 +57,12 @@ public:
         executor_ = executor_on(backend, python.program, traced);
     }
 
-    void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream) {
+    void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations) {
         const nb::gil_scoped_release unlocked;
         for (std::size_t i = 0; i < varying_.size(); ++i) {
             bindings_.at(varying_[i]) = pointer(varying.at(i));
         }
-        executor_->run(bindings_, pointer(stream));
+        executor_->run(bindings_, pointer(stream), {.count = iterations, .stop = {}, .progress = nullptr});
     }
 
     void synchronize() {
@@ -90,7 +90,7 @@ void bind_executor(nb::module_& m) {
             nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool>(),
             nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
             nb::arg("traced") = false, nb::keep_alive<1, 2>())
-        .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"))
+        .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1)
         .def("synchronize", &PythonExecutor::synchronize)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }

@@ -108,9 +108,16 @@ class Step:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one launch. On CUDA it is queued on the current stream and the call returns at once."""
+        return self.repeat(1, *args, **kwargs)
+
+    def repeat(self, iterations: int, *args: Any, **kwargs: Any) -> Any:
+        """Runs the step so many times in one launch, with the same inputs; returns the last outputs.
+
+        State carries from one iteration to the next on the device: the host takes no part in between.
+        """
         given = self._signature.flatten(args, kwargs)
         with self._lock:
-            results = self._launch(given)
+            results = self._launch(given, iterations)
         return self._signature.unflatten(results)
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Trace:
@@ -201,7 +208,9 @@ class Step:
             self._tensors[name] = tensor
             self._executors.clear()
 
-    def _launch(self, given: list[Any], *, traced: bool = False) -> dict[str, torch.Tensor]:
+    def _launch(
+        self, given: list[Any], iterations: int = 1, *, traced: bool = False
+    ) -> dict[str, torch.Tensor]:
         inputs = [self._input(slot, given[position]) for slot, position in self._given]
         outputs = [torch.empty(slot.shape, dtype=slot.dtype, device=self._device) for slot in self._outputs]
         states = tuple(
@@ -212,7 +221,8 @@ class Step:
         bound = self._executors.get(traced)
         if bound is None or bound.states != states:
             bound = self._bind(states, traced)
-        bound.executor.run([tensor.data_ptr() for tensor in inputs + outputs], self._stream())
+        addresses = [tensor.data_ptr() for tensor in inputs + outputs]
+        bound.executor.run(addresses, self._stream(), iterations)
         return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
 
     def _bind(self, states: tuple[int, ...], traced: bool) -> _Bound:

@@ -12,18 +12,19 @@ namespace stretto {
 namespace {
 
 Backend on_reference(std::string name, std::int32_t workers, Order order, std::uint64_t seed) {
-    return {"reference_" + std::move(name), cpu_machine(workers),
-            [order, seed](const Plan& plan, BufferMemory& memory, int launches) {
-                const auto executor = make_reference_executor(plan, {order, seed});
-                for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr);
-            }};
+    return {
+        "reference_" + std::move(name), cpu_machine(workers),
+        [order, seed](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
+            const auto executor = make_reference_executor(plan, {order, seed});
+            for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr, iterations);
+        }};
 }
 
 Backend on_cpu(std::int32_t workers) {
     return {"cpu_" + std::to_string(workers), cpu_machine(workers),
-            [](const Plan& plan, BufferMemory& memory, int launches) {
+            [](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
                 const auto executor = make_cpu_executor(plan);
-                for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr);
+                for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr, iterations);
             }};
 }
 
@@ -31,7 +32,7 @@ Backend on_cuda(std::int32_t workers) {
     Machine machine = builtin_machine("h200");
     machine.workers = workers;
     return {"cuda_" + std::to_string(workers), machine,
-            [machine](const Plan& plan, BufferMemory& memory, int launches) {
+            [machine](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
                 const auto executor = make_cuda_executor(plan, emit(plan, machine));
                 std::vector<cuda::DeviceMemory> device;
                 Bindings bindings;
@@ -42,7 +43,7 @@ Backend on_cuda(std::int32_t workers) {
                     bindings.push_back(device.back().as<void>());
                 }
                 cuda::finish_copies();
-                for (int i = 0; i < launches; ++i) executor->run(bindings, nullptr);
+                for (int i = 0; i < launches; ++i) executor->run(bindings, nullptr, iterations);
                 executor->synchronize();
                 for (std::size_t b = 0; b < device.size(); ++b) {
                     if (device[b].size() == 0) continue;

@@ -15,8 +15,12 @@ namespace stretto {
 struct Backend {
     std::string name;
     Machine machine;
-    /// Runs `launches` launches of the plan on the memory.
-    std::function<void(const Plan&, BufferMemory&, int launches)> run;
+    /// Runs `launches` launches of the plan on the memory, each of so many iterations.
+    std::function<void(const Plan&, BufferMemory&, int launches, const Iterations&)> repeat;
+
+    void run(const Plan& plan, BufferMemory& memory, int launches) const {
+        repeat(plan, memory, launches, Iterations{});
+    }
 };
 
 /// Every backend that works on this computer: reference in all orders, cpu with several numbers of workers, and cuda

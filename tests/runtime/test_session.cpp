@@ -67,6 +67,14 @@ TEST_P(SessionTest, CarriesStateFromRunToRun) {
     EXPECT_EQ(floats_of(session.get("total")), (Floats{12, 24, 36, 48}));
 }
 
+TEST_P(SessionTest, CarriesStateFromIterationToIteration) {
+    Session session(shared(running_sum_program(GetParam())), GetParam());
+    session.set("x", tensor_of({1, 2, 3, 4}, {4}));
+    session.run(5);
+    EXPECT_EQ(floats_of(session.get("total")), (Floats{15, 30, 45, 60}));
+    EXPECT_EQ(floats_of(session.get("y")), (Floats{15, 30, 45, 60}));
+}
+
 TEST_P(SessionTest, ResetStateGoesBackToTheFirstValue) {
     Session session(shared(running_sum_program(GetParam())), GetParam());
     session.set("x", tensor_of({1, 2, 3, 4}, {4}));

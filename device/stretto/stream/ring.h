@@ -13,7 +13,8 @@ struct Control {
     Mbarrier full[abi::kMaxSlots];
     Mbarrier empty[abi::kMaxSlots];
     abi::Record records[2];  ///< the running task's and the next one's
-    U32 epoch;               ///< launches before this one
+    U32 epoch;               ///< iterations before this launch
+    U32 ended[2];            ///< by parity of the epoch: nonzero once an iteration has ended the launch early
     // Nonzero: a wait of the task was given up. By place in `records`, and written on one side of one barrier only, so
     // that all consumer warps read the same value behind it and leave together.
     U32 events_given_up[2];  ///< written before the barrier that starts the task
@@ -117,15 +118,27 @@ __device__ __forceinline__ void fill_slot(U32 slot, U64 address, U32 bytes) {
 #endif
 }
 
-/// The loader warp: issues the worker's loads as slots become free; never waits for activations. Descriptors are
-/// read 32 at a time, one a lane, so that their latency is off the stream's path.
-template <class Config>
-__device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi::WorkerRange& range) {
-    const U32 lane = threadIdx.x % 32;
-    const abi::Load* loads = launch.loads + range.first_load;
+/// Has the launch ended before all of its iterations were run? For the loader, which nobody tells.
+__device__ __forceinline__ bool ended_early() {
+    const volatile U32* ended = control().ended;
+    return (ended[0] | ended[1]) != 0;
+}
+
+/// Where a loader is in its worker's stream.
+struct LoaderState {
     Cursor cursor;
     U32 issued = 0;
-    bool over = false;
+    bool over = false;  ///< a wait was given up, or nobody consumes any more
+};
+
+/// Issues the loads of one iteration. Descriptors are read 32 at a time, one a lane, so that their latency is off the
+/// stream's path.
+template <class Config>
+__device__ __forceinline__ void load_iteration(const abi::Launch& launch, const abi::WorkerRange& range,
+                                               LoaderState& state) {
+    const U32 lane = threadIdx.x % 32;
+    const abi::Load* loads = launch.loads + range.first_load;
+    auto& [cursor, issued, over] = state;
     for (U32 base = 0; base < range.load_count && !over; base += 32) {
         abi::Load mine{};
         if (base + lane < range.load_count) {
@@ -141,7 +154,7 @@ __device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi
             // phase before its first as passed: the first round through the ring does not wait.
             Patience patience(launch, 2 * launch.timeout_ns);
             while (!empty.passed(cursor.parity ^ 1) && !over) {
-                over = patience.over({~0u, abi::kRingEvent, cursor.parity, cursor.slot});
+                over = ended_early() || patience.over({~0u, abi::kRingEvent, cursor.parity, cursor.slot});
             }
             over = __any_sync(~0u, over);
             if (over) break;
@@ -151,9 +164,20 @@ __device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi
             ++issued;
         }
     }
-    if (!over) return;
-    // Copies in flight must land before the CTA's shared memory is given to another.
-    for (U32 back = min(issued, static_cast<U32>(Config::kSlots)); back > 0; --back) {
+}
+
+/// The loader warp: issues the worker's loads as slots become free; never waits for activations. It runs straight on
+/// from one iteration to the next, since nothing in the stream changes within a launch.
+template <class Config>
+__device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi::WorkerRange& range) {
+    LoaderState state;
+    for (U32 iteration = 0; iteration < launch.iterations && !state.over; ++iteration) {
+        load_iteration<Config>(launch, range, state);
+    }
+    // Copies in flight that nobody consumes must land before the CTA's shared memory is given to another.
+    if (!state.over && launch.stop == nullptr) return;
+    Cursor cursor = state.cursor;
+    for (U32 back = min(state.issued, static_cast<U32>(Config::kSlots)); back > 0; --back) {
         const bool wraps = cursor.slot == 0;
         cursor = {wraps ? Config::kSlots - 1 : cursor.slot - 1, wraps ? cursor.parity ^ 1 : cursor.parity};
         while (!control().full[cursor.slot].passed(cursor.parity)) {

@@ -17,6 +17,10 @@ __device__ __forceinline__ void add_release(U32* at, U32 value) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
+__device__ __forceinline__ void add_release(U64* at, U64 value) {
+    asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+
 __device__ __forceinline__ U64 nanoseconds() {
     U64 now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
