@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import stretto  # noqa: E402
 import torch  # noqa: E402
-from provenance import provenance  # noqa: E402
+from stretto.bench.provenance import provenance  # noqa: E402
 from stretto.checks import decode_accuracy  # noqa: E402
 
 STEPS = 50

@@ -16,11 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("python", "tests/python", "examples", "benchmarks")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("python", "tests/python", "examples")]
 
 import stretto  # noqa: E402
 import torch  # noqa: E402
-from provenance import provenance  # noqa: E402
+from stretto.bench.provenance import provenance  # noqa: E402
 from stretto.checks import Accuracy, decode_accuracy  # noqa: E402
 
 

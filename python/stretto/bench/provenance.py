@@ -16,7 +16,7 @@ def provenance() -> dict[str, str]:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *sys.orig_argv[1:]]),
         "date": date.today().isoformat(),
         "commit": commit or "unknown",
         "device": device,

@@ -1,0 +1,67 @@
+"""Benchmarks of Stretto against what else runs the same model on this GPU."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from . import decode
+from .provenance import provenance
+from .shapes import SHAPES
+from .systems import SYSTEMS, Case
+
+H200_BANDWIDTH = 4.5e6  #: bytes/us read from memory by all SMs together
+
+
+def main() -> int:
+    """Runs a benchmark; returns the exit status: 1 where a system has a fault."""
+    arguments = _parse()
+    if not torch.cuda.is_available():
+        print("stretto bench: there is no GPU here; run it on the machine to be measured", file=sys.stderr)
+        return 1
+    options = decode.Options(arguments.processes, arguments.rounds, arguments.steps, arguments.bandwidth)
+    cases = [
+        Case(model, batch, context)
+        for model in arguments.models
+        for batch in arguments.batches
+        for context in arguments.contexts
+    ]
+    rows: list[decode.Row] = []
+    with open(arguments.log, "w") as log:
+        for case in cases:
+            print(case, "...", file=sys.stderr, flush=True)
+            rows += decode.measure(case, arguments.systems, options, log)
+            if arguments.json:
+                decode.write(rows, provenance(), arguments.json)
+    print(decode.markdown(rows))
+    return 1 if any(row.fault for row in rows) else 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="stretto bench", description=__doc__)
+    commands = parser.add_subparsers(dest="benchmark", required=True)
+    command = commands.add_parser(
+        "decode",
+        description="Times a decode step of each system, in turns, in fresh processes, after a check.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = command.add_argument
+    add("--models", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="MODEL", help=", ".join(SHAPES))
+    add("--batches", nargs="+", type=int, default=[1])
+    add("--contexts", nargs="+", type=int, default=[128], help="rows of the key/value cache, all valid")
+    names = {"choices": SYSTEMS, "default": list(SYSTEMS), "metavar": "SYSTEM"}
+    add("--systems", nargs="+", **names, help=", ".join(SYSTEMS))
+    add("--processes", type=int, default=3, help="fresh processes of each system")
+    add("--rounds", type=int, default=10, help="timings of each process")
+    add("--steps", type=int, default=50, help="tokens of one timing")
+    add("--bandwidth", type=float, default=H200_BANDWIDTH, help="bytes/us that this GPU reads")
+    add("--json", type=Path, help="write a list of objects, one for each model, case and system")
+    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

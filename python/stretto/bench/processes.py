@@ -1,0 +1,64 @@
+"""Worker processes: started together, commanded one at a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from .systems import Case
+
+PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+
+
+class WorkerFailed(RuntimeError):
+    """A worker could not do what it was asked for."""
+
+
+class WorkerProcess:
+    """A fresh process that runs one system; see `stretto.bench.worker` for the commands."""
+
+    def __init__(self, system: str, case: Case, log: IO[str]):
+        self.system = system
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "stretto.bench.worker", system, json.dumps(asdict(case))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+
+    def send(self, command: str) -> None:
+        """Gives a command without waiting for its answer."""
+        try:
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise WorkerFailed(f"{self.system}: the process ended early; see the log") from error
+
+    def answer(self) -> dict[str, Any]:
+        """Waits for the answer to the oldest open command."""
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerFailed(f"{self.system}: the process ended early; see the log")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerFailed(f"{self.system}: {answer['error']}")
+        return answer
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """Gives a command and waits for its answer."""
+        self.send(command)
+        return self.answer()
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,73 @@
+"""The parts of the benchmarks that need no GPU."""
+
+import numpy as np
+import pytest
+import torch
+from stretto.bench import decode, shapes, statistics
+from stretto.bench.plain import PlainDecoder
+
+SMALL = {
+    "llama": shapes.Shape("llama", 64, 96, 2, 4, 2, 256),
+    "qwen2": shapes.Shape("qwen2", 64, 96, 2, 4, 2, 256),
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_the_plain_decoder_computes_what_transformers_computes(family):
+    shape = SMALL[family]
+    model = shapes.random_model(shape, "cpu")
+    tokens = torch.randint(0, shape.vocabulary, (2, 6))
+    with torch.no_grad():
+        expected = model.double()(tokens).logits
+        plain = PlainDecoder(model.bfloat16(), shape, batch=2, context=8).double()
+        rows = [plain(tokens[:, at : at + 1], torch.tensor([at])) for at in range(6)]
+    error = (torch.stack(rows, dim=1) - expected).norm() / expected.norm()
+    assert error < 2e-2  # its tables of cosines are BF16
+
+
+def test_weight_bytes_count_what_the_model_has():
+    shape = SMALL["llama"]
+    model = shapes.random_model(shape, "cpu")
+    matrices = sum(each.numel() for each in model.parameters() if each.dim() == 2)
+    assert shape.weight_bytes() == 2 * matrices
+
+
+def test_the_interval_of_a_median_holds_the_median():
+    generator = np.random.default_rng(3)
+    groups = [generator.normal(100, 5, size=20) for _ in range(3)]
+    median, low, high = statistics.median_interval(groups)
+    assert median == np.median(np.concatenate(groups))
+    assert low < median < high
+    assert high - low < 10
+
+
+def test_processes_that_differ_widen_the_interval():
+    same = statistics.median_interval([[100.0, 101.0, 102.0]] * 3)
+    apart = statistics.median_interval([[90.0, 91.0, 92.0], [100.0, 101.0, 102.0], [110.0, 111.0, 112.0]])
+    assert apart[2] - apart[1] > same[2] - same[1]
+
+
+@pytest.mark.parametrize("groups", [[], [[1.0], []]])
+def test_an_interval_needs_values(groups):
+    with pytest.raises(ValueError, match="at least one group"):
+        statistics.median_interval(groups)
+
+
+def row(system, median, fault=None):
+    times = (median, median, median, 0.5, 1.0) if median else (None,) * 5
+    return decode.Row("Toy", 1, 128, system, *times, fault)
+
+
+def test_the_table_shows_losses_and_faults():
+    table = decode.markdown([row("Stretto", 100.0), row("faster", 80.0), row("broken", None, "no memory")])
+    lines = table.splitlines()
+    assert lines[4].startswith("| faster | 80.0")
+    assert lines[4].endswith("| 0.80 |")
+    assert lines[6] == "| broken | - | - | - | - | no memory |"
+
+
+def test_results_are_written_whole(tmp_path):
+    path = tmp_path / "results.json"
+    decode.write([row("Stretto", 100.0)], {"date": "2026-01-01"}, path)
+    assert '"median_us": 100.0' in path.read_text()
+    assert list(tmp_path.iterdir()) == [path]
