@@ -130,7 +130,7 @@ struct TraceTarget {
 };
 
 /// What the workers of a program share between iterations. Every worker adds one to `finished` at the end of every
-/// iteration that it ever ran: divided by the number of workers it is the number of earlier iterations, the *epoch*,
+/// iteration that it ever ran: divided by those of one iteration it is the number of earlier iterations, the *epoch*,
 /// which is the base of every counter, so that no launch has to reset anything.
 struct Meeting {
     U64 finished;
@@ -147,6 +147,7 @@ struct Launch {
     Meeting* meeting;
     ErrorBlock* error;
     U64 timeout_ns;
+    U64 kernels;  ///< that a launch consists of: more than one only where phases run as kernels of their own
     TraceTarget trace;
     const unsigned char* stop;  ///< null, or a Bool of the program that ends the launch once it is set
     U32* progress;              ///< null, or host memory that the device reaches: iterations done, and kEnded
@@ -154,7 +155,7 @@ struct Launch {
     U32 stop_worker;            ///< the only worker whose tasks write `stop`
     U64 dynamic[kMaxDynamic];
 };
-static_assert(sizeof(Launch) == 104 + 8 * kMaxDynamic);
+static_assert(sizeof(Launch) == 112 + 8 * kMaxDynamic);
 
 /// Outputs of a non-streamed MatMul whose partial sums are in shared memory at one time.
 inline constexpr int kDirectChunk = 256;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "backends/cuda/phases.h"
 #include "base/error.h"
 
 namespace stretto::cuda {
@@ -24,11 +25,18 @@ bool is_external(BufferRole role) { return role != BufferRole::Constant && role 
 
 }  // namespace
 
-BoundProgram::BoundProgram(const Plan& plan, const Emission& emission)
+BoundProgram::BoundProgram(const Plan& plan, const Emission& emission, bool separate)
     : records_(items_of<abi::Record>(emission.records)),
       loads_(items_of<abi::Load>(emission.loads)),
       arena_(static_cast<std::size_t>(plan.arena_bytes)),
       workers_(std::span<const std::byte>(emission.workers)) {
+    if (separate) {
+        Phases split = phases(plan, emission);
+        records_ = std::move(split.records);
+        loads_ = std::move(split.loads);
+        workers_ = DeviceMemory(std::as_bytes(std::span(split.workers)));
+        kernels_ = split.count;
+    }
     abi::U32 dynamic = 0;
     for (std::size_t i = 0; i < plan.graph.regions.buffers.size(); ++i) {
         const Buffer& buffer = plan.graph.regions.buffers[i];
@@ -140,6 +148,7 @@ abi::Launch BoundProgram::launch(const Bindings& bindings) const {
     launch.records = bound_records_.as<abi::Record>();
     launch.loads = bound_loads_.as<abi::Load>();
     launch.workers = workers_.as<abi::WorkerRange>();
+    launch.kernels = kernels_;
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
         if (buffers_[i].dynamic) launch.dynamic[*buffers_[i].dynamic] = address(i, bindings);
     }

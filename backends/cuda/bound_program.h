@@ -15,8 +15,8 @@ namespace stretto::cuda {
 class BoundProgram {
 public:
     /// Allocates the arena and uploads the constants. Throws UserError if the program has more Input and Output
-    /// buffers than a launch can pass.
-    BoundProgram(const Plan& plan, const Emission& emission);
+    /// buffers than a launch can pass. `separate`: its phases are kernels of their own.
+    BoundProgram(const Plan& plan, const Emission& emission, bool separate = false);
 
     /// Writes the records with the addresses of `bindings`; synchronous. Throws UserError naming a missing or badly
     /// aligned buffer.
@@ -25,8 +25,10 @@ public:
     /// Has `bind` been called? Then throws UserError naming a Parameter or State that is no longer where it was.
     [[nodiscard]] bool bound_to(const Bindings& bindings) const;
 
-    /// The launch's parameter, with the Input and Output buffers of `bindings`.
+    /// The parameter of the launch's first kernel, with the Input and Output buffers of `bindings`; that of each
+    /// further one differs in that `workers` is moved on by the number of workers.
     [[nodiscard]] abi::Launch launch(const Bindings& bindings) const;
+    [[nodiscard]] std::size_t kernels() const { return kernels_; }  ///< of a launch
 
 private:
     struct BufferInfo {
@@ -43,6 +45,7 @@ private:
     [[nodiscard]] abi::Load load(abi::Load load, const Bindings& bindings) const;
 
     std::vector<BufferInfo> buffers_;
+    std::size_t kernels_ = 1;
     std::vector<abi::Record> records_;  ///< in package form
     std::vector<abi::Load> loads_;
     DeviceMemory arena_;

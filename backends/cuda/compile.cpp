@@ -16,10 +16,11 @@ namespace {
 
 /// Products and sums are contracted only where the kinds say so, as in their CPU twins. The functions of abi.h carry no
 /// execution space, so that host compilers can read them.
-std::vector<std::string> compiler_options(const std::string& arch, bool traced) {
+std::vector<std::string> compiler_options(const std::string& arch, const KernelOptions& kernel) {
     std::vector<std::string> options{"--gpu-architecture=" + arch, "--std=c++20", "--fmad=false",
                                      "--ptxas-options=-v", "--device-as-default-execution-space"};
-    if (traced) options.emplace_back("--define-macro=STRETTO_TRACED");
+    if (kernel.traced) options.emplace_back("--define-macro=STRETTO_TRACED");
+    if (kernel.separate) options.emplace_back("--define-macro=STRETTO_SEPARATE_KERNELS");
     return options;
 }
 
@@ -51,7 +52,7 @@ void read_report(CompiledKernel& kernel) {
 
 CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {
     const cuda::Nvrtc& nvrtc = cuda::Nvrtc::get();
-    const std::vector<std::string> arguments = compiler_options(arch, options.traced);
+    const std::vector<std::string> arguments = compiler_options(arch, options);
     const std::string key = cache_key(emission.source, arguments, nvrtc.version());
     const cuda::KernelCache cache;
     CompiledKernel kernel;

@@ -12,7 +12,8 @@ namespace stretto {
 struct KernelOptions {
     bool allow_spills = false;  ///< A kernel whose registers spill to memory is an error otherwise.
     bool use_cache = true;
-    bool traced = false;  ///< The kernel writes stamps to Launch::trace, which must be set then.
+    bool separate = false;  ///< Phases run as kernels of their own.
+    bool traced = false;    ///< The kernel writes stamps to Launch::trace, which must be set then.
 };
 
 /// Machine code of a program for one architecture.

@@ -35,6 +35,7 @@ void bind_all(Driver& d, const SharedLibrary& library) {
     library.bind(d.function_set_attribute, "cuFuncSetAttribute");
     library.bind(d.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     library.bind(d.launch_cooperative, "cuLaunchCooperativeKernel");
+    library.bind(d.launch, "cuLaunchKernelEx");
     library.bind(d.stream_synchronize, "cuStreamSynchronize");
 }
 

@@ -15,6 +15,27 @@ using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
 using Stream = struct StreamTag*;
 
+/// CUlaunchAttribute.
+struct LaunchAttribute {
+    enum Id : int { ProgrammaticStreamSerialization = 6 };
+    Id id{};
+    int padding = 0;
+    int value = 0;
+    char rest[60] = {};
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+    unsigned grid[3] = {1, 1, 1};
+    unsigned block[3] = {1, 1, 1};
+    unsigned shared_bytes = 0;
+    Stream stream = nullptr;
+    LaunchAttribute* attributes = nullptr;
+    unsigned attribute_count = 0;
+};
+static_assert(sizeof(LaunchConfig) == 56);
+
 enum class DeviceAttribute : int {
     MultiprocessorCount = 16,
     ComputeCapabilityMajor = 75,
@@ -52,6 +73,7 @@ struct Driver {
     Result (*launch_cooperative)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                  Stream, void** parameters);
+    Result (*launch)(const LaunchConfig*, Function, void** parameters, void** extra);
     Result (*stream_synchronize)(Stream);
 };
 

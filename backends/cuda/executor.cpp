@@ -41,12 +41,19 @@ private:
     cuda::Function function_ = nullptr;
 };
 
+KernelOptions kernel_options(const CudaOptions& options) {
+    KernelOptions kernel = options.kernel;
+    kernel.separate = options.launches != Launches::One;
+    return kernel;
+}
+
 class CudaExecutor final : public Executor {
 public:
     CudaExecutor(const Plan& plan, const Emission& emission, const CudaOptions& options)
         : device_(cuda::use_context()),
-          kernel_(compile_kernel(emission, arch_of(device_), options.kernel), emission),
-          program_(plan, emission),
+          kernel_(compile_kernel(emission, arch_of(device_), kernel_options(options)), emission),
+          program_(plan, emission, options.launches != Launches::One),
+          launches_(options.launches),
           counters_(std::max<std::size_t>(plan.events.size(), 1) * abi::kCounterStride * sizeof(abi::U32)),
           meeting_(sizeof(abi::Meeting)),
           error_(sizeof(abi::ErrorBlock)),
@@ -64,6 +71,9 @@ public:
 
     void run(const Bindings& bindings, void* stream, const Iterations& iterations) override {
         if (iterations.count < 1) throw UserError("a launch has at least one iteration");
+        if (launches_ != Launches::One && (iterations.count > 1 || iterations.stop.valid())) {
+            throw UserError("phases that run as kernels of their own run once in a launch");
+        }
         static_cast<void>(cuda::use_context());
         if (!program_.bound_to(bindings)) program_.bind(bindings);
         abi::Launch launch = program_.launch(bindings);
@@ -78,11 +88,12 @@ public:
             launch.stop_worker = stop_worker(stop_workers_, iterations.stop);
             launch.stop = static_cast<const unsigned char*>(bindings[iterations.stop.index()]);
         }
-        void* parameters[] = {&launch};
         stream_ = static_cast<cuda::Stream>(stream);
-        check(driver().launch_cooperative(kernel_.function(), workers_, 1, 1, threads_, 1, 1, shared_bytes_,
-                                          stream_, parameters),
-              "cuLaunchCooperativeKernel");
+        if (launches_ == Launches::One) {
+            launch_together(launch);
+        } else {
+            launch_kernels(launch);
+        }
     }
 
     void synchronize() override {
@@ -98,6 +109,27 @@ public:
     [[nodiscard]] Trace trace() const override { return stamps_ ? stamps_->read() : Executor::trace(); }
 
 private:
+    void launch_together(abi::Launch& launch) const {
+        void* parameters[] = {&launch};
+        check(driver().launch_cooperative(kernel_.function(), workers_, 1, 1, threads_, 1, 1, shared_bytes_,
+                                          stream_, parameters),
+              "cuLaunchCooperativeKernel");
+    }
+
+    void launch_kernels(abi::Launch& launch) const {
+        cuda::LaunchAttribute overlap;
+        overlap.id = cuda::LaunchAttribute::ProgrammaticStreamSerialization;
+        overlap.value = 1;
+        cuda::LaunchConfig config{{workers_, 1, 1}, {threads_, 1, 1}, shared_bytes_, stream_, &overlap, 0};
+        void* parameters[] = {&launch};
+        for (std::size_t kernel = 0; kernel < program_.kernels(); ++kernel) {
+            // The first one reads how many kernels have finished, so it waits for all of the launch before.
+            config.attribute_count = launches_ == Launches::OverlappedKernels && kernel > 0 ? 1 : 0;
+            check(driver().launch(&config, kernel_.function(), parameters, nullptr), "cuLaunchKernelEx");
+            launch.workers += workers_;
+        }
+    }
+
     void check_residency() const {
         int blocks = 0;
         check(driver().occupancy(&blocks, kernel_.function(), static_cast<int>(threads_), shared_bytes_),
@@ -142,6 +174,7 @@ private:
     cuda::Device device_;
     LoadedKernel kernel_;
     cuda::BoundProgram program_;
+    Launches launches_;
     cuda::DeviceMemory counters_;
     cuda::DeviceMemory meeting_;
     cuda::DeviceMemory error_;

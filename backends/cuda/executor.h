@@ -8,8 +8,16 @@
 
 namespace stretto {
 
+/// How a launch reaches the device.
+enum class Launches {
+    One,                ///< one persistent kernel
+    Kernels,            ///< one kernel for each phase, for comparison
+    OverlappedKernels,  ///< likewise; each may start while the one before ends (programmatic dependent launch)
+};
+
 struct CudaOptions {
-    KernelOptions kernel;
+    Launches launches = Launches::One;
+    KernelOptions kernel{};
     std::uint64_t timeout_ns = 5'000'000'000;  ///< of one wait on the device
 };
 

@@ -126,7 +126,8 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
             shared.ended[place] = 0;
         }
         // Others may have finished this launch's first iteration already, but not all: this worker has not.
-        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(&launch.meeting->finished) / gridDim.x);
+        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(&launch.meeting->finished) /
+                                        (gridDim.x * launch.kernels));
     }
     if (threadIdx.x < 32 && range.record_count > 0) {
         const RecordFetch fetch(launch, launch.records + range.first_record);
@@ -138,6 +139,7 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
     if (threadIdx.x >= Config::kThreads) {
         load_stream<Config>(launch, range);
     } else {
+        wait_for_kernel_before();
         consume<Kinds, Config>(launch, range);
         stamp_clocks<Config>(launch, &abi::WorkerStamps::end);
     }

@@ -26,9 +26,22 @@ using Kept = std::vector<std::pair<std::size_t, std::uintptr_t>>;
 
 void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program, bool traced) {
-    if (backend == "cuda")
-        return make_cuda_executor(program.plan, program.emission, {.kernel = {.traced = traced}});
+Launches launches_named(const std::string& name) {
+    if (name == "one") return Launches::One;
+    if (name == "kernels") return Launches::Kernels;
+    if (name == "overlapped kernels") return Launches::OverlappedKernels;
+    throw UserError("unknown launches '" + name + "'; known: one, kernels, overlapped kernels");
+}
+
+std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program, bool traced,
+                                      Launches launches) {
+    if (backend == "cuda") {
+        return make_cuda_executor(program.plan, program.emission,
+                                  {.launches = launches, .kernel = {.traced = traced}});
+    }
+    if (launches != Launches::One) {
+        throw UserError("only the cuda backend runs phases as kernels of their own");
+    }
     if (backend == "cpu") {
         CpuOptions options;
         options.consumer_warps = program.machine.consumer_warps;
@@ -48,13 +61,13 @@ std::unique_ptr<Executor> executor_on(const std::string& backend, const Program&
 class PythonExecutor {
 public:
     PythonExecutor(const PythonProgram& python, const std::string& backend, const Kept& kept,
-                   std::vector<std::size_t> varying, bool traced)
+                   std::vector<std::size_t> varying, bool traced, const std::string& launches)
         : plan_(python.program.plan),
           bindings_(python.program.plan.graph.regions.buffers.size()),
           varying_(std::move(varying)) {
         for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
         const nb::gil_scoped_release unlocked;
-        executor_ = executor_on(backend, python.program, traced);
+        executor_ = executor_on(backend, python.program, traced, launches_named(launches));
     }
 
     void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations) {
@@ -86,10 +99,10 @@ private:
 
 void bind_executor(nb::module_& m) {
     nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
-        .def(
-            nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool>(),
-            nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
-            nb::arg("traced") = false, nb::keep_alive<1, 2>())
+        .def(nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool,
+                      const std::string&>(),
+             nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
+             nb::arg("traced") = false, nb::arg("launches") = "one", nb::keep_alive<1, 2>())
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1)
         .def("synchronize", &PythonExecutor::synchronize)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());

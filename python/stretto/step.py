@@ -87,12 +87,15 @@ class Step:
         tensors: dict[str, torch.Tensor],
         device: torch.device,
         backend: str,
+        *,
+        launches: str = "one",
     ):
         self._program = program
         self._signature = signature
         self._tensors = tensors
         self._device = device
         self._backend = backend
+        self._launches = launches
         self._executors: dict[bool, _Bound] = {}  # by: does it keep times?
         self._last_stream: int | None = None
         self._lock = threading.Lock()
@@ -132,6 +135,17 @@ class Step:
             tracer = self._executors[True].executor
             tracer.synchronize()
             return tracer.trace()
+
+    def as_kernels(self, *, overlapped: bool) -> Step:
+        """The same tasks as one kernel for each phase: what the one kernel is measured against.
+
+        `overlapped` kernels may load their weights while the kernel before still runs (programmatic dependent
+        launch). Capture a call in a CUDA graph to time it. CUDA only.
+        """
+        launches = "overlapped kernels" if overlapped else "kernels"
+        return Step(
+            self._program, self._signature, self._tensors, self._device, self._backend, launches=launches
+        )
 
     @property
     def plan(self) -> str:
@@ -231,7 +245,7 @@ class Step:
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
         nvrtc.locate()
-        executor = _core.Executor(self._program, self._backend, kept, varying, traced)
+        executor = _core.Executor(self._program, self._backend, kept, varying, traced, self._launches)
         self._executors[traced] = _Bound(executor, states)
         return self._executors[traced]
 

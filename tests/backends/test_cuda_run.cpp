@@ -42,6 +42,7 @@ Plan two_workers(bool signalled) {
     builder.add("first#0", sample::square(builder, x, a, {kCount}), {Range{0, kCount}, {}, {}, {}});
     builder.add("second#1", sample::square(builder, a, y, {kCount}), {Range{0, kCount}, {}, {}, {}});
     Plan plan = builder.finish(machine());
+    plan.graph.tasks[1].after = {{0, 1}};
     plan.workers = {{{plan.workers[0].queue[0]}, {}}, {{plan.workers[0].queue[1]}, {}}};
     plan.events = {{HandOff::Counter, 1, "first is done"}};
     if (signalled) plan.workers[0].queue[0].signals = {EventId(0)};
@@ -71,10 +72,26 @@ TEST_F(CudaRun, HandsOverBetweenWorkersInEveryLaunch) {
     }
 }
 
+TEST_F(CudaRun, KernelsOfTheirOwnComputeTheSame) {
+    const Plan plan = two_workers(true);
+    for (const Launches launches : {Launches::Kernels, Launches::OverlappedKernels}) {
+        const auto executor = make_cuda_executor(plan, emit(plan, machine()), {.launches = launches});
+        for (unsigned launch = 0; launch < 50; ++launch) {
+            const std::vector<float> x = random_floats(launch);
+            const cuda::DeviceMemory input = on_device(x);
+            const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
+            executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+            executor->synchronize();
+            const std::vector<float> y = from_device(output);
+            for (std::int64_t i = 0; i < kCount; ++i)
+                ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
+        }
+    }
+}
+
 TEST_F(CudaRun, NamesTheWaitThatTimedOutAndRunsAgain) {
     const Plan broken = two_workers(false);
-    const auto stuck =
-        make_cuda_executor(broken, emit(broken, machine()), {.kernel = {}, .timeout_ns = 20'000'000});
+    const auto stuck = make_cuda_executor(broken, emit(broken, machine()), {.timeout_ns = 20'000'000});
     const cuda::DeviceMemory input = on_device(random_floats(1));
     const cuda::DeviceMemory output = on_device(random_floats(2));
     const Bindings bindings{input.as<void>(), nullptr, output.as<void>()};

@@ -11,6 +11,15 @@ __device__ __forceinline__ void consumer_barrier() {
     asm volatile("bar.sync 1, %0;" ::"n"(Config::kThreads) : "memory");
 }
 
+/// Where a program's phases are kernels of their own: lets the next kernel start to load its weights, and waits until
+/// what the kernel before wrote can be read (PTX ISA, griddepcontrol).
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if defined(STRETTO_SEPARATE_KERNELS) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ U32 shared_address(const void* pointer) {
     return static_cast<U32>(__cvta_generic_to_shared(pointer));
 }

@@ -186,7 +186,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _is_ours(row: Row) -> bool:
-    return row.system.startswith("Stretto")
+    return row.system.startswith("Stretto") and "kernels" not in row.system
 
 
 def write(rows: Sequence[Row], provenance: dict[str, str], path: Path) -> None:

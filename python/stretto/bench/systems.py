@@ -129,6 +129,17 @@ def _stretto(model: PreTrainedModel, case: Case) -> Running:
     return _direct(lambda tokens, position: step(input_ids=tokens, cache_position=position)[:, -1], case)
 
 
+def _kernels(*, overlapped: bool):
+    def start(model: PreTrainedModel, case: Case) -> Running:
+        step = stretto.compile(model, batch_size=case.batch, max_cache_len=case.context)
+        kernels = step.as_kernels(overlapped=overlapped)
+        return _captured(
+            lambda tokens, position: kernels(input_ids=tokens, cache_position=position)[:, -1], case
+        )
+
+    return start
+
+
 SYSTEMS = {
     system.name: system
     for system in (
@@ -151,6 +162,8 @@ SYSTEMS = {
             _compiled("max-autotune-no-cudagraphs", graph=True, exported=True),
             tunes=True,
         ),
+        System("Stretto's tiles as kernels + graph", _kernels(overlapped=False)),
+        System("Stretto's tiles as kernels + graph + PDL", _kernels(overlapped=True)),
         System("Stretto", _stretto),
     )
 }
