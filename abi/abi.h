@@ -14,6 +14,15 @@ inline constexpr int kTileRank = 4;
 inline constexpr int kMaxDynamic = 256;  ///< Input and Output buffers of one program
 inline constexpr int kMaxSlots = 32;     ///< slots of one worker's ring
 
+// Streamed 16-bit weights are multiplied on tensor cores, a panel of rows of one weight at a time.
+inline constexpr int kPanelRows = 8;  ///< the narrow side of mma.m16n8k16
+inline constexpr int kChunk = 32;  ///< values of k in one chunk: 8 for each of the 4 lanes that share a row
+inline constexpr int kDealt = 8;   ///< chunks in a round: chunk c belongs to warp c % kDealt % warps
+inline constexpr int kPieceDepth = 1024;     ///< most values of k of a panel that travel in one load
+inline constexpr int kRowSlotBytes = 16384;  ///< most bytes of a load of whole rows, unless a row is longer
+inline constexpr int kPanelSumBytes =
+    32768;  ///< most bytes of a task's partial sums, unless a panel has more
+
 /// Distance between two counters in U32 words: one 32-byte L2 sector each, so that signals do not meet in one.
 inline constexpr int kCounterStride = 8;
 
@@ -59,19 +68,24 @@ struct alignas(16) Record {
     U64 operands[kMaxOperands];
     Wait waits[kMaxWaits];
     U32 signals[kMaxSignals];  ///< events
-    I32 rows_per_load;         ///< rows of a streamed weight in each of the task's loads but the last
+    I32 rows_per_load;         ///< MatMul: rows of a weight in each of the task's loads but the last
     U32 reserved;
 };
 static_assert(sizeof(Record) == 272);
 static_assert(sizeof(Record) % 16 == 0, "records travel in 16-byte pieces");
 
-/// One piece of a worker's stream. In a package `dynamic` is a buffer id and `address` an offset into that buffer.
+/// One piece of a worker's stream: some rows of a buffer into one slot. In a package `dynamic` is a buffer id and
+/// `address` an offset into that buffer. Sizes in bytes, all multiples of 16.
 struct alignas(16) Load {
     U64 address;
-    U32 bytes;    ///< a multiple of 16
     U32 dynamic;  ///< kNoDynamic, or the index of Launch::dynamic that `address` is relative to
+    U32 rows;
+    U32 row_bytes;
+    U32 row_stride;   ///< from one row to the next in memory
+    U32 slot_stride;  ///< from one row to the next in the slot
+    U32 bytes;        ///< of all rows
 };
-static_assert(sizeof(Load) == 16);
+static_assert(sizeof(Load) == 32);
 
 /// Where one worker's records and loads are.
 struct alignas(16) WorkerRange {
@@ -164,28 +178,62 @@ inline constexpr int kDirectChunk = 256;
     return (bytes + to - 1) / to * to;
 }
 
-/// Bytes from one staged row of a MatMul's left side to the next.
-[[nodiscard]] constexpr long long left_row_bytes(long long k, long long element) {
-    return round_up(k * element, 16);
+/// Bytes from one row to the next in shared memory where 8 lanes read 16 bytes each of two rows at one time: an odd
+/// multiple of 64, so that the rows' 64 bytes are in different banks. `row_bytes` is a multiple of 64.
+[[nodiscard]] constexpr long long panel_stride(long long row_bytes) {
+    return round_up(row_bytes - 64, 128) + 64;
 }
+
+/// Values of k in each load of a panel but the last: whole rounds of chunks, so that all pieces are dealt alike.
+[[nodiscard]] constexpr long long panel_piece(long long k) {
+    const long long pieces = (k + kPieceDepth - 1) / kPieceDepth;
+    return pieces == 1 ? k : round_up((k + pieces - 1) / pieces, kDealt * kChunk);
+}
+
+/// Floats of the partial sums of one row of one panel: by warp, then by column. The padding keeps the panels that one
+/// warp adds up in different banks.
+[[nodiscard]] constexpr long long panel_sums(long long warps) { return (warps + 1) * kPanelRows; }
+
+/// Panels whose partial sums a task of up to `m` rows holds at one time.
+[[nodiscard]] constexpr long long panels_at_once(long long m, long long weights, long long warps) {
+    const long long most = kPanelSumBytes / (4 * m * weights * panel_sums(warps));
+    return most > 1 ? most : 1;
+}
+
+/// Bytes from one staged row of a MatMul's left side to the next.
+[[nodiscard]] constexpr long long left_row_bytes(long long k, long long element, bool panels) {
+    return panels ? panel_stride(k * element) : round_up(k * element, 16);
+}
+
+enum class ProductKind { Direct, Rows, Panels };  ///< how a MatMul reads its weights
 
 struct MatMulShape {
     long long m, n, k;     ///< of the tile (k: of the region)
     long long left_bytes;  ///< of an element of the staged left side
     long long acc_bytes;   ///< of an accumulator
     long long weights, stats;
-    bool streamed;
+    ProductKind kind;
 };
 
-/// Shared memory that a MatMul task uses beside the ring, in this order: staged left side, partial sums of the row
-/// statistics (by statistic, row, warp), accumulators (by weight, row, column), or partial sums of one chunk of
-/// outputs (by warp, weight, output) where the weights are not streamed.
-[[nodiscard]] constexpr long long matmul_scratch(const MatMulShape& s, long long warps) {
-    const long long left = s.m * left_row_bytes(s.k, s.left_bytes);
-    const long long stats = round_up(s.stats * s.m * warps * s.acc_bytes, 16);
+/// Bytes of a MatMul task's sums. Rows: by weight, row, column. Direct: partial sums of one chunk of outputs, by warp,
+/// weight, output. Panels: partial sums of some panels, by panel, weight, row, warp, column.
+[[nodiscard]] constexpr long long matmul_sums(const MatMulShape& s, long long warps) {
     const long long outputs = s.m * s.n;
-    const long long direct = warps * (outputs < kDirectChunk ? outputs : kDirectChunk);
-    return left + stats + round_up(s.weights * (s.streamed ? outputs : direct) * s.acc_bytes, 16);
+    if (s.kind == ProductKind::Rows) return s.weights * outputs * s.acc_bytes;
+    if (s.kind == ProductKind::Direct) {
+        return s.weights * warps * (outputs < kDirectChunk ? outputs : kDirectChunk) * s.acc_bytes;
+    }
+    const long long panels = (s.n + kPanelRows - 1) / kPanelRows;
+    const long long most = panels_at_once(s.m, s.weights, warps);
+    return (panels < most ? panels : most) * s.weights * s.m * panel_sums(warps) * s.acc_bytes;
+}
+
+/// Shared memory that a MatMul task uses beside the ring, in this order: staged left side, partial sums of the row
+/// statistics (by statistic, row, warp), sums.
+[[nodiscard]] constexpr long long matmul_scratch(const MatMulShape& s, long long warps) {
+    const long long left = s.m * left_row_bytes(s.k, s.left_bytes, s.kind == ProductKind::Panels);
+    const long long stats = round_up(s.stats * s.m * warps * s.acc_bytes, 16);
+    return left + stats + round_up(matmul_sums(s, warps), 16);
 }
 
 /// Query rows that an attention task keeps in registers at one time; `rows` is group * Q of the region.

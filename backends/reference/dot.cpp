@@ -181,7 +181,7 @@ private:
 }  // namespace
 
 void dot_rows(const float* left, std::int64_t left_rows, const std::byte* const* rows, std::int64_t row_count,
-              DType type, std::int64_t depth, float* out, std::int64_t out_stride) {
+              DType type, std::int64_t depth, LaneSum lane_sum, float* out, std::int64_t out_stride) {
     RowSteps steps(type, depth);
     const std::int64_t stride = packed_size(depth);
     alignas(64) float sums[kInFlight * kWarp];
@@ -201,7 +201,7 @@ void dot_rows(const float* left, std::int64_t left_rows, const std::byte* const*
             }
             for (std::int64_t r = 0; r < together; ++r) {
                 for (std::int64_t i = 0; i < lefts; ++i) {
-                    out[(m + i) * out_stride + n + r] = butterfly_sum(sums + (r * lefts + i) * kWarp);
+                    out[(m + i) * out_stride + n + r] = lane_sum(sums + (r * lefts + i) * kWarp);
                 }
             }
             n += together;
@@ -211,7 +211,8 @@ void dot_rows(const float* left, std::int64_t left_rows, const std::byte* const*
 }
 
 void dot_rows(const double* left, std::int64_t left_rows, const std::byte* const* rows,
-              std::int64_t row_count, DType type, std::int64_t depth, double* out, std::int64_t out_stride) {
+              std::int64_t row_count, DType type, std::int64_t depth, LaneSum lane_sum, double* out,
+              std::int64_t out_stride) {
     std::vector<double> row(static_cast<std::size_t>(packed_size(depth)), 0.0);
     for (std::int64_t n = 0; n < row_count; ++n) {
         read_lanes(rows[n], type, 1, depth, row.data(), Domain::F64);
@@ -224,7 +225,7 @@ void dot_rows(const double* left, std::int64_t left_rows, const std::byte* const
                     sum = std::fma(packed[i], row[step + i % kWarp * 8 + i / kWarp], sum);
                 }
             }
-            out[m * out_stride + n] = butterfly_sum(sums);
+            out[m * out_stride + n] = lane_sum(sums);
         }
     }
 }

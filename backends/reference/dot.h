@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/reference/warp.h"
 #include "base/dtype.h"
 
 namespace stretto {
@@ -28,13 +30,36 @@ void pack_left(const T* row, std::int64_t depth, T* packed) {
     }
 }
 
-/// out[m * out_stride + n] = sum over k of left(m, k) * row n (k), summed as a warp does: lane l adds products of
-/// k = step * 256 + l * 8 + j in ascending order with fma, then a butterfly adds the lanes.
+/// How the sums of 32 lanes become one.
+struct LaneSum {
+    std::int64_t panel_warps = 0;  ///< 0: a butterfly, as one warp adds its lanes
+
+    /// Overwrites `lanes`. Of a panel, lane l belongs to warp l / 4 % panel_warps: a chunk of 32 k is four lanes. A
+    /// warp's lanes add in order, then the warps in order.
+    template <class T>
+    [[nodiscard]] T operator()(T* lanes) const {
+        if (panel_warps == 0) return butterfly_sum(lanes);
+        constexpr std::int64_t kChunks = kWarp / 4;
+        T total{0};
+        for (std::int64_t warp = 0; warp < std::min(panel_warps, kChunks); ++warp) {
+            T share{0};
+            for (std::int64_t chunk = warp; chunk < kChunks; chunk += panel_warps) {
+                for (std::int64_t lane = chunk * 4; lane < chunk * 4 + 4; ++lane) share += lanes[lane];
+            }
+            total = warp == 0 ? share : total + share;
+        }
+        return total;
+    }
+};
+
+/// out[m * out_stride + n] = sum over k of left(m, k) * row n (k): lane l adds products of k = step * 256 + l * 8 + j
+/// in ascending order with fma, then `lane_sum` adds the lanes.
 /// `left` holds `left_rows` packed rows, one after the other. Rows hold `depth` elements of `type`.
 void dot_rows(const float* left, std::int64_t left_rows, const std::byte* const* rows, std::int64_t row_count,
-              DType type, std::int64_t depth, float* out, std::int64_t out_stride);
+              DType type, std::int64_t depth, LaneSum lane_sum, float* out, std::int64_t out_stride);
 void dot_rows(const double* left, std::int64_t left_rows, const std::byte* const* rows,
-              std::int64_t row_count, DType type, std::int64_t depth, double* out, std::int64_t out_stride);
+              std::int64_t row_count, DType type, std::int64_t depth, LaneSum lane_sum, double* out,
+              std::int64_t out_stride);
 
 /// sums[i] = fma(scale, values[i], sums[i]).
 void add_scaled(float scale, const float* values, float* sums, std::int64_t count);

@@ -6,6 +6,7 @@
 #include "backends/reference/dot.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/warp.h"
+#include "fuse/product_kind.h"
 
 namespace stretto {
 namespace {
@@ -25,7 +26,7 @@ public:
           a_(region.a),
           a_type_(region.a_type),
           weights_(region.weights.begin(), region.weights.end()),
-          streamed_(region.streamed),
+          kind_(product_kind(region)),
           stores_(compiled(region.stores)) {}
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
@@ -52,7 +53,8 @@ private:
             left_side(b, m.begin + row, stats.back(), left + row * depth_, buffers, workspace);
         }
         T* packed = nullptr;
-        if (streamed_) {
+        const bool streamed = kind_ != abi::ProductKind::Direct;
+        if (streamed) {
             packed = workspace.scratch<T>(Scratch::Packed, rows * packed_size(depth_));
             for (std::int64_t row = 0; row < rows; ++row) {
                 pack_left(left + row * depth_, depth_, packed + row * packed_size(depth_));
@@ -63,7 +65,7 @@ private:
             part.end = std::min<std::int64_t>(n.end, part.begin + kLanes);
             T* sums = workspace.scratch<T>(Scratch::Accumulators, weights_.size() * block_size);
             for (std::size_t j = 0; j < weights_.size(); ++j) {
-                if (streamed_) {
+                if (streamed) {
                     streamed_sums(j, b, part, packed, rows, sums + j * block_size, buffers, workspace);
                 } else {
                     direct_sums(j, b, part, left, rows, sums + j * block_size, buffers, workspace);
@@ -127,6 +129,7 @@ private:
         }
     }
 
+    /// In panels, the device adds the products of one mma in an order of its own; here, its lanes' parts one by one.
     template <class T>
     void streamed_sums(std::size_t j, std::int64_t b, Range n, const T* packed, std::int64_t rows, T* sums,
                        Buffers buffers, Workspace& workspace) const {
@@ -144,7 +147,8 @@ private:
             row_of[row] = buffers[weight.buffer().index()] +
                           first[row] * static_cast<std::int64_t>(size_of(weight.type()));
         }
-        dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, sums, kLanes);
+        const LaneSum lane_sum{kind_ == abi::ProductKind::Panels ? warps_ : 0};
+        dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, lane_sum, sums, kLanes);
     }
 
     /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order.
@@ -203,7 +207,7 @@ private:
     CompiledExpr a_;
     DType a_type_;
     std::vector<CompiledAccess> weights_;
-    bool streamed_;
+    abi::ProductKind kind_;
     std::vector<CompiledStore> stores_;
 };
 

@@ -4,6 +4,7 @@
 #include "stretto/kinds/map.h"
 #include "stretto/kinds/matmul.h"
 #include "stretto/kinds/matmul_direct.h"
+#include "stretto/kinds/matmul_panels.h"
 #include "stretto/kinds/reduce.h"
 #include "stretto/sync/meeting.h"
 

@@ -109,7 +109,7 @@ std::map<std::string, std::int64_t> statistics(const PythonProgram& self) {
     }
     for (const Worker& worker : plan.workers) {
         counts["loads"] += std::ssize(worker.stream);
-        for (const Load& load : worker.stream) counts["streamed_bytes"] += load.bytes;
+        for (const Load& load : worker.stream) counts["streamed_bytes"] += load.bytes();
     }
     for (const Buffer& buffer : plan.graph.regions.buffers) {
         if (buffer.role == BufferRole::Parameter) counts["parameter_bytes"] += buffer.size_bytes();

@@ -28,12 +28,11 @@ struct Field {
     double least = 0;  ///< smallest number that makes sense
 };
 
-const std::array<Field, 14> kFields{{{"name", &Machine::name},
+const std::array<Field, 13> kFields{{{"name", &Machine::name},
                                      {"arch", &Machine::arch},
                                      {"workers", &Machine::workers},
                                      {"consumer_warps", &Machine::consumer_warps, 1},
                                      {"shared_bytes", &Machine::shared_bytes, 1},
-                                     {"ring_slot_bytes", &Machine::ring_slot_bytes, 16},
                                      {"bandwidth", &Machine::bandwidth, 1e-6},
                                      {"flops", &Machine::flops, 1e-6},
                                      {"counter_us", &Machine::counter_us},

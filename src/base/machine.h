@@ -14,15 +14,14 @@ struct Machine {
     std::int32_t workers = 1;         ///< resident CTAs (one a SM), or threads; 0 in a file: all threads here
     std::int32_t consumer_warps = 8;  ///< lanes of one worker that compute, in groups of 32
     std::int64_t shared_bytes = 0;    ///< shared memory that one worker may use
-    std::int64_t ring_slot_bytes = 0;  ///< largest slot of the stream ring
-    double bandwidth = 1;              ///< bytes/us that all workers read from memory together
-    double flops = 1;                  ///< scalar F32 operations/us of one worker
-    double counter_us = 1;             ///< hand-off by a counter: release, propagation, acquire
-    double counter_wait_us = 0;        ///< each further counter that the same task waits for
-    double signal_us = 0;              ///< each further counter that the same task signals
-    double barrier_us = 1;             ///< hand-off by a barrier over all workers
-    double task_us = 0;                ///< fixed cost of starting a task
-    double load_latency_us = 0;        ///< one dependent load of another worker's result
+    double bandwidth = 1;             ///< bytes/us that all workers read from memory together
+    double flops = 1;                 ///< scalar F32 operations/us of one worker
+    double counter_us = 1;            ///< hand-off by a counter: release, propagation, acquire
+    double counter_wait_us = 0;       ///< each further counter that the same task waits for
+    double signal_us = 0;             ///< each further counter that the same task signals
+    double barrier_us = 1;            ///< hand-off by a barrier over all workers
+    double task_us = 0;               ///< fixed cost of starting a task
+    double load_latency_us = 0;       ///< one dependent load of another worker's result
 };
 
 /// Reads a machine file. Throws UserError naming the file and the wrong or missing field.

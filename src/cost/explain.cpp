@@ -16,6 +16,11 @@ constexpr std::size_t kMostHops = 400;
 
 using Text = std::back_insert_iterator<std::string>;
 
+const char* kind_name(const RegionBody& body) {
+    constexpr std::array<const char*, 4> kNames{"map", "reduce", "matmul", "attention"};
+    return kNames.at(body.index());
+}
+
 const char* hand_off_name(HandOff kind) {
     constexpr std::array<const char*, 3> kNames{"same worker", "counter", "barrier"};
     return kNames.at(static_cast<std::size_t>(kind));
@@ -32,7 +37,7 @@ public:
     Report(const Plan& plan, const Machine& machine)
         : plan_(plan), simulation_(simulate(plan, machine)), out_(std::back_inserter(text_)) {
         for (std::size_t w = 0; w < plan.workers.size(); ++w) {
-            for (const Load& load : plan.workers[w].stream) streamed_ += static_cast<double>(load.bytes);
+            for (const Load& load : plan.workers[w].stream) streamed_ += static_cast<double>(load.bytes());
         }
         fmt::format_to(out_, "plan for {}, predicted on {}\n", plan.machine, machine.name);
     }
@@ -121,7 +126,7 @@ private:
             }
             const Region& region = plan_.graph.regions.regions[r];
             fmt::format_to(out_, "  {:>6} {:>8} {:>9.2f} {:>9.2f}  {:<10}{}\n", tasks.size(), workers.size(),
-                           start, end, kKindNames.at(region.body.index()), region.name);
+                           start, end, kind_name(region.body), region.name);
         }
     }
 

@@ -109,7 +109,7 @@ private:
         const auto slots = static_cast<std::size_t>(plan_.shared.slots);
         const bool under_way = state.issued > state.arrived;
         if (under_way || state.issued == stream.size() || state.issued - state.freed >= slots) return;
-        bus_.start(now, static_cast<double>(stream[state.issued++].bytes), 2 * w);
+        bus_.start(now, static_cast<double>(stream[state.issued++].bytes()), 2 * w);
     }
 
     void happen(const Happening& next) {

@@ -11,6 +11,7 @@
 #include "emit/cuda_types.h"
 #include "emit/operand_slots.h"
 #include "emit/statements.h"
+#include "fuse/product_kind.h"
 
 namespace stretto {
 namespace {
@@ -33,6 +34,18 @@ std::string accumulator_name(DType type) { return cuda_name(domain_of(type)); }
 DType accumulator_type(DType element) {
     const Domain domain = domain_of(element);
     return domain == Domain::F64 ? DType::F64 : domain == Domain::F32 ? DType::F32 : DType::I64;
+}
+
+const char* template_of(abi::ProductKind kind) {
+    switch (kind) {
+        case abi::ProductKind::Direct:
+            return "MatMulDirect";
+        case abi::ProductKind::Rows:
+            return "MatMul";
+        case abi::ProductKind::Panels:
+            return "MatMulPanels";
+    }
+    throw InternalError("a product is of an unknown kind");
 }
 
 /// Builds the kind of one region, function by function.
@@ -84,7 +97,7 @@ public:
         const auto& [batch, rows, columns, depth] = region.space;
         ensure_small(batch * rows * depth);
         ensure_small(columns * depth);
-        kind_.task_template = region.streamed ? "MatMul" : "MatMulDirect";
+        kind_.task_template = template_of(product_kind(region));
         const DType acc = accumulator_type(region.a_type);
         alias("Acc", accumulator_name(acc));
         alias("Left", element_name(region.a_type));

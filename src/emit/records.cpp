@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "emit/operand_slots.h"
+#include "fuse/product_kind.h"
+#include "schedule/loads.h"
 
 namespace stretto {
 namespace {
@@ -19,7 +21,7 @@ public:
         for (const Region& region : plan.graph.regions.regions) slots_.push_back(operand_slots(region));
     }
 
-    [[nodiscard]] abi::Record record(const Step& step, const Load* first_load) const {
+    [[nodiscard]] abi::Record record(const Step& step, bool streams) const {
         const Task& task = plan_.graph[step.task];
         abi::Record record{};
         record.kind = kinds_.at(task.region.index());
@@ -32,21 +34,23 @@ public:
         for (std::size_t i = 0; i < slots.size(); ++i)
             record.operands[i] = static_cast<abi::U64>(slots[i].value);
         set_hand_offs(record, step);
-        if (first_load != nullptr) record.rows_per_load = rows_of(*first_load, task, step);
+        if (streams) record.rows_per_load = rows_of(task, step);
         return record;
     }
 
     [[nodiscard]] abi::Load load(const Load& load) const {
-        if (load.offset % 16 != 0 || load.bytes % 16 != 0 || load.bytes > plan_.shared.slot_bytes) {
-            throw InternalError(
-                fmt::format("load of task {} ({} bytes at {} of {}) does not fit the ring: loads are "
-                            "multiples of 16 bytes, at "
-                            "multiples of 16, and at most a slot ({} bytes)",
-                            load.task.value, load.bytes, load.offset, plan_.graph.regions[load.buffer].name,
-                            plan_.shared.slot_bytes));
+        if (load.offset % 16 != 0 || load.row_bytes % 16 != 0 || load.row_stride % 16 != 0 ||
+            slot_bytes(load) > plan_.shared.slot_bytes) {
+            throw InternalError(fmt::format(
+                "load of task {} ({} rows of {} bytes at {} of {}) does not fit the ring: rows are "
+                "multiples of 16 bytes, at multiples of 16, and fill at most a slot ({} bytes)",
+                load.task.value, load.rows, load.row_bytes, load.offset,
+                plan_.graph.regions[load.buffer].name, plan_.shared.slot_bytes));
         }
-        return {static_cast<abi::U64>(load.offset), static_cast<abi::U32>(load.bytes),
-                static_cast<abi::U32>(load.buffer.value)};
+        return {static_cast<abi::U64>(load.offset),     static_cast<abi::U32>(load.buffer.value),
+                static_cast<abi::U32>(load.rows),       static_cast<abi::U32>(load.row_bytes),
+                static_cast<abi::U32>(load.row_stride), static_cast<abi::U32>(slot_bytes(load) / load.rows),
+                static_cast<abi::U32>(load.bytes())};
     }
 
 private:
@@ -80,17 +84,15 @@ private:
         }
     }
 
-    /// Rows of a streamed weight in the task's first load, which is a full one.
-    [[nodiscard]] abi::I32 rows_of(const Load& load, const Task& task, const Step& step) const {
+    /// Rows of a weight in each full load of a task that streams.
+    [[nodiscard]] abi::I32 rows_of(const Task& task, const Step& step) const {
         const auto* region = std::get_if<MatMulRegion>(&plan_.graph.regions[task.region].body);
         if (region == nullptr || !region->streamed) {
             throw InternalError(fmt::format("task {} ({}) has loads but consumes no stream", step.task.value,
                                             region_name(step)));
         }
         ensure(task.tile[0].size() == 1, "a task that streams weights has one batch entry");
-        const std::int64_t row_bytes =
-            region->space[3] * static_cast<std::int64_t>(size_of(region->weights.front().type));
-        return narrow(load.bytes / row_bytes, step);
+        return narrow(rows_per_load(*region), step);
     }
 
     const Plan& plan_;
@@ -110,7 +112,7 @@ Records make_records(const Plan& plan, const std::vector<std::uint32_t>& kind_of
         std::size_t at = 0;  // the first load that no earlier task consumes
         for (const Step& step : worker.queue) {
             const bool streams = at < worker.stream.size() && worker.stream[at].task == step.task;
-            out.records.push_back(writer.record(step, streams ? &worker.stream[at] : nullptr));
+            out.records.push_back(writer.record(step, streams));
             while (at < worker.stream.size() && worker.stream[at].task == step.task) ++at;
         }
         ensure(at == worker.stream.size(), "a worker's loads are not in the order of its tasks");

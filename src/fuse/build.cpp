@@ -8,6 +8,7 @@
 #include "fuse/expand.h"
 #include "fuse/length.h"
 #include "fuse/prepare.h"
+#include "fuse/product_kind.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -17,6 +18,9 @@ using Way = Decisions::Way;
 
 /// Bulk copies move multiples of 16 bytes between addresses that are multiples of 16.
 constexpr std::int64_t kBulkAlignment = 16;
+
+/// A row that fills more of a worker's shared memory than 1 / kMostOfShared leaves the ring too few slots.
+constexpr std::int64_t kMostOfShared = 8;
 
 /// The map of a whole dense value over its own coordinates.
 Access whole_access(ValueId id, const Type& type) {
@@ -230,6 +234,7 @@ private:
         region.streamed =
             std::all_of(region.weights.begin(), region.weights.end(),
                         [&](const Access& weight) { return is_streamable(weight, region.space); });
+        if (product_kind(region) == abi::ProductKind::Rows && !rows_fit(region)) region.streamed = false;
         const auto [batch, m, n, k] = region.space;
         const IndexMap view{{{atom(batch, m * n)}, {atom(m, n)}, {atom(n, 1)}, {atom(k, 0)}}, 0};
         region.stores = stores(view, accumulators, epilogue);
@@ -255,7 +260,13 @@ private:
                    (extent == 1 || rows.dims[dim][0] == atom(extent, stride));
         };
         return batch == 1 && is(2, n, k) && is(3, k, 1) && k * size % kBulkAlignment == 0 &&
-               rows.offset * size % kBulkAlignment == 0 && k * size <= machine_.ring_slot_bytes;
+               rows.offset * size % kBulkAlignment == 0;
+    }
+
+    /// Panels are cut along k; whole rows are not.
+    [[nodiscard]] bool rows_fit(const MatMulRegion& region) const {
+        const auto size = static_cast<std::int64_t>(size_of(region.weights.front().type));
+        return region.space[3] * size <= machine_.shared_bytes / kMostOfShared;
     }
 
     [[nodiscard]] RegionBody attention_region(ValueId id) const {

@@ -6,8 +6,7 @@
 namespace stretto {
 
 /// When one task of a launch did what. Microseconds on the trace's clock;
-/// begun <= ready <= staged <= computed <= published. The worker's next task begins after `computed`: its waits and the
-/// sending of signals overlap.
+/// begun <= ready <= staged <= computed <= published.
 struct TaskTimes {
     double begun = 0;      ///< its worker has its record and nothing else to do
     double ready = 0;      ///< its waits hold
@@ -17,7 +16,7 @@ struct TaskTimes {
     bool operator==(const TaskTimes&) const = default;
 };
 
-/// What one launch did and when, as measured. Times in microseconds; 0 is the first task's begin or load.
+/// What one launch did and when, as measured. Times in microseconds; 0 is the first task's begin.
 struct Trace {
     std::string backend;  ///< that ran it
     /// How finely the clock ticks that places workers beside each other. Times of one worker are finer than that.

@@ -28,13 +28,18 @@ struct Step {
 inline constexpr std::size_t kMaxWaits = 6;
 inline constexpr std::size_t kMaxSignals = 4;
 
-/// One piece of the weight stream: `bytes` bytes of a buffer from `offset` into the next ring slot. `task`
-/// consumes it: rows are taken in order, and for each group of rows one load per weight.
+/// One piece of the weight stream: `rows` rows of `row_bytes` bytes of a buffer, the first at `offset` and the next ones
+/// `row_stride` bytes apart, into the next ring slot. `task` consumes it. A task's loads come panel by panel, then piece
+/// by piece of k, then weight by weight; or, where whole rows travel, by group of rows, then weight by weight.
 struct Load {
     TaskId task;
     BufferId buffer;
     std::int64_t offset = 0;
-    std::int64_t bytes = 0;
+    std::int64_t row_bytes = 0;
+    std::int64_t rows = 1;
+    std::int64_t row_stride = 0;  ///< 0 where there is a single row
+
+    [[nodiscard]] std::int64_t bytes() const { return rows * row_bytes; }
     bool operator==(const Load&) const = default;
 };
 

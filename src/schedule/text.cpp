@@ -69,8 +69,9 @@ std::size_t run_length(const std::vector<Load>& stream, std::size_t first) {
 void write_stream(Writer& out, const std::vector<Load>& stream) {
     for (std::size_t i = 0; i < stream.size();) {
         const Load& load = stream[i];
-        const Load end = moved(load, load.bytes);
+        const Load end = moved(load, load.row_bytes);
         out.line("load ", label(load.task), ' ', label(load.buffer), ' ', Range{load.offset, end.offset});
+        if (load.rows != 1 || load.row_stride != 0) out.put(" rows ", load.rows, " apart ", load.row_stride);
         const std::size_t length = run_length(stream, i);
         if (length > 1) out.put(" x", length, " every ", distance(load, stream[i + 1]));
         i += length;
@@ -83,7 +84,12 @@ void read_loads(Reader& in, std::vector<Load>& stream) {
     load.buffer = in.id<BufferId>();
     const Range range = in.range();
     load.offset = range.begin;
-    load.bytes = distance(load, {load.task, load.buffer, range.end, 0});
+    load.row_bytes = distance(load, {load.task, load.buffer, range.end, 0});
+    if (in.accept("rows")) {
+        load.rows = in.integer();
+        in.expect("apart");
+        load.row_stride = in.integer();
+    }
     stream.push_back(load);
     if (!in.next_is_label('x')) return;
     const std::int64_t length = in.number_of_label('x', 2, kLongestRun);

@@ -18,11 +18,13 @@ namespace stretto {
 //   edge r0 r1 counter
 //   worker w0 {
 //       step t0 waits e0>=9 e1>=1 signals e2
-//       load t0 b0 0..24576 x4 every 24576
+//       load t0 b0 0..1152 rows 8 apart 1152 x4 every 9216
 //   }
 //   arena 8192 { b2 at 0  b3 at 4096 }
 //
-// "x4 every 24576" stands for four loads of one task and buffer, each starting 24576 bytes after the one before.
+// A load names the bytes of its first row; "rows 8 apart 1152" says that there are 8 rows, each starting 1152 bytes after
+// the one before. "x4 every 9216" stands for four loads of one task and buffer, each starting 9216 bytes after the one
+// before.
 
 [[nodiscard]] std::string to_text(const Plan& plan);
 

@@ -42,9 +42,6 @@ struct TaskGraph {
     bool operator==(const TaskGraph&) const = default;
 };
 
-/// Largest number of rows (of n) of a streamed weight that one ring slot holds; 0 where a row does not fit.
-[[nodiscard]] std::int64_t rows_per_slot(const MatMulRegion& region, std::int64_t slot_bytes);
-
 /// Bytes of shared memory that a task of the region needs beside the ring, on a worker of `warps` consumer warps; the
 /// layout is the device kind's (abi/abi.h).
 [[nodiscard]] std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile,

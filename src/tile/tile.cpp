@@ -4,6 +4,7 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "fuse/product_kind.h"
 #include "tile/dependencies.h"
 #include "tile/footprints.h"
 
@@ -85,15 +86,40 @@ private:
     void cut(std::size_t region, const MatMulRegion& matmul) {
         const auto [batch, m, n, k] = matmul.space;
         const std::int64_t tokens = tokens_per_task(region, matmul);
-        const std::int64_t columns = columns_per_task(matmul, tokens);
+        const std::vector<Range> columns = product_kind(matmul) == abi::ProductKind::Panels
+                                               ? whole_panels(matmul, tokens)
+                                               : even_columns(matmul, tokens);
         for (std::int64_t b = 0; b < batch; ++b) {
             for (std::int64_t i = 0; i < m; i += tokens) {
-                for (std::int64_t j = 0; j < n; j += columns) {
-                    add(region,
-                        {Range{b, b + 1}, {i, std::min(i + tokens, m)}, {j, std::min(j + columns, n)}, {}});
+                for (const Range range : columns) {
+                    add(region, {Range{b, b + 1}, {i, std::min(i + tokens, m)}, range, {}});
                 }
             }
         }
+    }
+
+    /// The region's share of all workers, each with as many panels as the others or one more.
+    [[nodiscard]] std::vector<Range> whole_panels(const MatMulRegion& matmul, std::int64_t tokens) const {
+        const std::int64_t panels = ceil_div(matmul.space[2], abi::kPanelRows);
+        const std::int64_t share =
+            machine_.workers * streamed_cost(matmul, tokens) / siblings_cost(matmul, tokens);
+        const std::int64_t tasks =
+            std::clamp<std::int64_t>(share / ceil_div(matmul.space[1], tokens), 1, panels);
+        std::vector<Range> columns;
+        for (std::int64_t t = 0; t < tasks; ++t) {
+            columns.push_back({panels * t / tasks * abi::kPanelRows,
+                               std::min(panels * (t + 1) / tasks * abi::kPanelRows, matmul.space[2])});
+        }
+        return columns;
+    }
+
+    [[nodiscard]] std::vector<Range> even_columns(const MatMulRegion& matmul, std::int64_t tokens) const {
+        const std::int64_t step = columns_per_task(matmul, tokens);
+        std::vector<Range> columns;
+        for (std::int64_t j = 0; j < matmul.space[2]; j += step) {
+            columns.push_back({j, std::min(j + step, matmul.space[2])});
+        }
+        return columns;
     }
 
     /// As many rows of m as fit beside the ring, with half of the shared memory left to it.
@@ -109,22 +135,31 @@ private:
         return tokens;
     }
 
+    /// Elements of one row of all weights.
+    [[nodiscard]] static std::int64_t row_cost(const MatMulRegion& matmul) {
+        return static_cast<std::int64_t>(matmul.weights.size()) * matmul.space[3];
+    }
+
+    /// Elements of weights that all tasks of a region read.
+    [[nodiscard]] static std::int64_t streamed_cost(const MatMulRegion& matmul, std::int64_t tokens) {
+        return matmul.space[0] * ceil_div(matmul.space[1], tokens) * matmul.space[2] * row_cost(matmul);
+    }
+
     /// Contractions over the same left side run side by side: together they get one task for each worker.
-    [[nodiscard]] std::int64_t columns_per_task(const MatMulRegion& matmul, std::int64_t tokens) const {
-        const auto row_cost = [](const MatMulRegion& r) {
-            return static_cast<std::int64_t>(r.weights.size()) * r.space[3];
-        };
-        const auto total_cost = [&](const MatMulRegion& r) {
-            return r.space[0] * ceil_div(r.space[1], tokens) * r.space[2] * row_cost(r);
-        };
+    [[nodiscard]] std::int64_t siblings_cost(const MatMulRegion& matmul, std::int64_t tokens) const {
         std::int64_t cost = 0;
         for (const Region& other : graph_.regions.regions) {
             const auto* sibling = std::get_if<MatMulRegion>(&other.body);
             if (sibling != nullptr && sibling->a == matmul.a && sibling->stats == matmul.stats &&
                 sibling->space[1] == matmul.space[1]) {
-                cost += total_cost(*sibling);
+                cost += streamed_cost(*sibling, tokens);
             }
         }
+        return cost;
+    }
+
+    [[nodiscard]] std::int64_t columns_per_task(const MatMulRegion& matmul, std::int64_t tokens) const {
+        const std::int64_t cost = siblings_cost(matmul, tokens);
         std::int64_t columns = ceil_div(ceil_div(cost, machine_.workers), row_cost(matmul));
         // Without the ring, neighbouring lanes read neighbouring columns.
         if (!matmul.streamed) columns = round_up(columns, kLanes);
@@ -158,18 +193,13 @@ private:
 
 }  // namespace
 
-std::int64_t rows_per_slot(const MatMulRegion& region, std::int64_t slot_bytes) {
-    const auto row = region.space[3] * static_cast<std::int64_t>(size_of(region.weights.front().type));
-    return slot_bytes / std::max<std::int64_t>(row, 1);
-}
-
 std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile, std::int32_t warps) {
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
         const bool wide = matmul->a_type == DType::F64;
         return abi::matmul_scratch({tile[1].size(), tile[2].size(), matmul->space[3],
                                     static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4,
                                     static_cast<long long>(matmul->weights.size()),
-                                    static_cast<long long>(matmul->stats.size()), matmul->streamed},
+                                    static_cast<long long>(matmul->stats.size()), product_kind(*matmul)},
                                    warps);
     }
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/product_kind.h"
+
 namespace stretto::verifying {
 namespace {
 
@@ -21,7 +23,10 @@ public:
 
     void run() {
         for (const Region& region : plan_.graph.regions.regions) ring_fits(region);
-        for (std::size_t w = 0; w < plan_.workers.size(); ++w) compare(w);
+        for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
+            compare(w);
+            slots_hold(w);
+        }
     }
 
 private:
@@ -40,15 +45,26 @@ private:
                         fmt::format("the ring starves '{}': it needs {} slots at once, and the ring has {}",
                                     region.name, weights, plan_.shared.slots));
         }
-        if (rows_per_slot(*matmul, plan_.shared.slot_bytes) == 0) {
-            faults_.add(Kind::Stream, fmt::format("a row of '{}' exceeds a ring slot of {} bytes",
-                                                  region.name, plan_.shared.slot_bytes));
-        }
         for (const Access& weight : matmul->weights) {
             if (!written_[static_cast<std::size_t>(weight.source)]) continue;
             faults_.add(Kind::Stream,
                         fmt::format("'{}' streams '{}', which this launch writes: a loader waits for nothing",
                                     region.name, plan_.graph.regions[BufferId(weight.source)].name));
+        }
+    }
+
+    /// Rows of several lie apart in a slot, so that tensor cores can read them without bank conflicts.
+    void slots_hold(std::size_t w) {
+        const std::vector<Load>& stream = plan_.workers[w].stream;
+        for (std::size_t i = 0; i < stream.size(); ++i) {
+            const Load& load = stream[i];
+            const std::int64_t apart = load.rows > 1 ? abi::panel_stride(load.row_bytes) : load.row_bytes;
+            const bool inside = load.rows >= 1 && load.row_bytes >= 0 && apart >= 0 &&
+                                load.rows <= plan_.shared.slot_bytes / std::max<std::int64_t>(apart, 1);
+            if (inside) continue;
+            faults_.add(Kind::Stream, fmt::format("load {} of worker {} exceeds a ring slot of {} bytes: {}",
+                                                  i, w, plan_.shared.slot_bytes, describe(load)));
+            return;
         }
     }
 
@@ -70,28 +86,46 @@ private:
         const Task& task = plan_.graph[id];
         const MatMulRegion* matmul = streamed(plan_.graph.regions[task.region]);
         if (matmul == nullptr) return;
-        const std::int64_t rows = rows_per_slot(*matmul, plan_.shared.slot_bytes);
-        if (rows == 0) return;
+        const bool panels = product_kind(*matmul) == abi::ProductKind::Panels;
+        const std::int64_t depth = matmul->space[3];
+        const std::int64_t width = panels ? abi::panel_piece(depth) : depth;
+        const std::int64_t height = panels ? abi::kPanelRows : rows_per_load(*matmul);
         const Range batches = task.tile[0];
         const Range columns = task.tile[2];
         for (std::int64_t b = batches.begin; b < batches.end; ++b) {
-            for (std::int64_t n = columns.begin; n < columns.end; n += rows) {
-                const std::int64_t count = std::min(rows, columns.end - n);
-                for (const Access& weight : matmul->weights) {
-                    const auto size = static_cast<std::int64_t>(size_of(weight.type));
-                    const std::int64_t first = offset_of(weight.map, {b, 0, n, 0}).value_or(-1);
-                    loads.push_back(
-                        {id, BufferId(weight.source), first * size, count * matmul->space[3] * size});
+            for (std::int64_t n = columns.begin; n < columns.end; n += height) {
+                for (std::int64_t k = 0; k < depth; k += width) {
+                    const Range rows{n, std::min(n + height, columns.end)};
+                    const Range part{k, std::min(k + width, depth)};
+                    for (const Access& weight : matmul->weights) {
+                        loads.push_back(load_of(id, weight, {b, 0, n, k}, rows.size(), part.size(), panels));
+                    }
                 }
             }
         }
+    }
+
+    /// The load of `rows` rows of `width` elements from coordinate `at` on. Whole rows of a weight are one run of bytes.
+    static Load load_of(TaskId id, const Access& weight, const std::vector<std::int64_t>& at,
+                        std::int64_t rows, std::int64_t width, bool apart) {
+        const auto size = static_cast<std::int64_t>(size_of(weight.type));
+        const std::int64_t first = offset_of(weight.map, at).value_or(-1) * size;
+        const BufferId buffer(weight.source);
+        if (!apart) return {id, buffer, first, rows * width * size};
+        if (rows == 1) return {id, buffer, first, width * size};
+        const std::int64_t next = offset_of(weight.map, {at[0], at[1], at[2] + 1, at[3]}).value_or(-1) * size;
+        return {id, buffer, first, width * size, rows, next - first};
     }
 
     std::string describe(const Load& load) const {
         const auto& buffers = plan_.graph.regions.buffers;
         const bool known = load.buffer.valid() && load.buffer.index() < buffers.size();
         const bool task = load.task.valid() && load.task.index() < plan_.graph.tasks.size();
-        return fmt::format("bytes [{}, {}) of {} for {}", load.offset, load.offset + load.bytes,
+        const std::string more =
+            load.rows == 1 && load.row_stride == 0
+                ? ""
+                : fmt::format(" and {} rows more, {} bytes apart,", load.rows - 1, load.row_stride);
+        return fmt::format("bytes [{}, {}){} of {} for {}", load.offset, load.offset + load.row_bytes, more,
                            known ? "'" + buffers[load.buffer.index()].name + "'" : "an unknown buffer",
                            task ? task_name(plan_, load.task) : "an unknown task");
     }

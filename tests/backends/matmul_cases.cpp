@@ -126,6 +126,15 @@ std::vector<Case> matmul_cases() {
     }
     for (std::int64_t n : {1, 2, 3, 5, 300})
         cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 2, n, 72}));
+    // Panels: one chunk of k, fewer chunks than warps, a ragged round of chunks, two and three pieces, more than
+    // registers hold; one row, a whole panel and many of them; F16 as well.
+    for (std::int64_t k : {32, 160, 320, 2048, 2112, 3104}) {
+        cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 1, 50, k}));
+        cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 8, 9, k}));
+    }
+    for (std::int64_t n : {1, 8, 2100}) cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 3, n, 96}));
+    cases.push_back(plain(Weights::Streamed, DType::F16, {1, 2, 37, 544}));
+    cases.push_back(plain(Weights::Streamed, DType::F16, {1, 17, 37, 64}));
     for (DType type : {DType::F16, DType::F32, DType::F64}) {
         cases.push_back(plain(Weights::Streamed, type, {1, 1, 19, 520}));
         cases.push_back(plain(Weights::Streamed, type, {1, 3, 19, 520}));
@@ -139,6 +148,8 @@ std::vector<Case> matmul_cases() {
         cases.push_back(plain(Weights::Transposed, DType::F32, {2, m, 33, 17}));
     for (DType type : {DType::BF16, DType::F16, DType::F32}) {
         for (std::int64_t m : {1, 4}) cases.push_back(normalized_and_gated(type, {1, m, 45, 576}));
+        cases.push_back(normalized_and_gated(type, {1, 2, 45, 1568}));
+        cases.push_back(normalized_and_gated(type, {1, 2, 45, 1000}));
     }
     return cases;
 }

@@ -53,6 +53,24 @@ TEST_P(CudaCompile, BuildsEightTokensWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+/// Panels in more pieces than registers hold, and whole rows.
+TEST_P(CudaCompile, BuildsLongRowsAndOddRowsWithoutSpills) {
+    sample::PlanBuilder plan;
+    for (const std::int64_t k : {8960, 1000}) {
+        const std::string depth = std::to_string(k);
+        const BufferId x = plan.buffer("x" + depth, DType::BF16, {8, k}, BufferRole::Input);
+        const BufferId gate = plan.buffer("gate" + depth, DType::BF16, {4, k}, BufferRole::Parameter);
+        const BufferId up = plan.buffer("up" + depth, DType::BF16, {4, k}, BufferRole::Parameter);
+        const BufferId y = plan.buffer("y" + depth, DType::BF16, {8, 4}, BufferRole::Output);
+        plan.add("gated" + depth, sample::gated(plan, x, gate, up, y, {1, 8, 4, k}),
+                 {Range{0, 1}, {0, 8}, {0, 4}, {}});
+    }
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
 TEST_P(CudaCompile, BuildsDoublePrecision) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F64, {4, 100}, BufferRole::Input);

@@ -86,18 +86,39 @@ TEST(Emit, RecordsCarryWaitsWithTheTotalOfTheirEvent) {
     EXPECT_EQ(records[0].signals[1], 1U);
 }
 
-TEST(Emit, LoadsCarryTheirRowGrouping) {
+TEST(Emit, LoadsOfPanelsCarryTheirRows) {
     const Emission emission = emit(sample::every_kind(machine(), 1), machine());
-    EXPECT_EQ(items<abi::Record>(emission.records)[0].rows_per_load, 16);
     const auto loads = items<abi::Load>(emission.loads);
-    ASSERT_EQ(loads.size(), 2U);
-    EXPECT_EQ(loads[0].bytes, 16U * 576U * 2U);
-    EXPECT_EQ(items<abi::WorkerRange>(emission.workers)[0].load_count, 2U);
+    ASSERT_EQ(loads.size(), 4U) << "two panels of two weights";
+    EXPECT_EQ(loads[2].address, 8U * 1152U);
+    EXPECT_EQ(loads[2].rows, 8U);
+    EXPECT_EQ(loads[2].row_bytes, 1152U);
+    EXPECT_EQ(loads[2].row_stride, 1152U);
+    EXPECT_EQ(loads[2].slot_stride, 1216U) << "an odd multiple of 64";
+    EXPECT_EQ(loads[2].bytes, 8U * 1152U);
+    EXPECT_EQ(items<abi::WorkerRange>(emission.workers)[0].load_count, 4U);
+}
+
+TEST(Emit, RecordsCarryTheRowsOfLoadsOfWholeRows) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F32, {1, 576}, BufferRole::Input);
+    const BufferId gate = plan.buffer("gate", DType::F32, {16, 576}, BufferRole::Parameter);
+    const BufferId up = plan.buffer("up", DType::F32, {16, 576}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::F32, {1, 16}, BufferRole::Output);
+    MatMulRegion region = sample::gated(plan, x, gate, up, y, {1, 1, 16, 576});
+    region.a_type = DType::F32;
+    plan.add("gated", region, {Range{0, 1}, {0, 1}, {0, 16}, {}});
+    const Emission emission = emit(plan.finish(machine()), machine());
+    EXPECT_EQ(items<abi::Record>(emission.records)[0].rows_per_load, 7) << "rows of 2304 bytes in 16 KB";
+    const auto loads = items<abi::Load>(emission.loads);
+    ASSERT_EQ(loads.size(), 6U);
+    EXPECT_EQ(loads[0].bytes, 7U * 2304U);
+    EXPECT_EQ(loads[4].bytes, 2U * 2304U);
 }
 
 TEST(Emit, RefusesMoreSharedMemoryThanAWorkerHas) {
     Plan plan = sample::every_kind(machine(), 1);
-    plan.shared.slots = 16;
+    plan.shared.slots = 32;
     EXPECT_THROW(static_cast<void>(emit(plan, machine())), InternalError);
 }
 

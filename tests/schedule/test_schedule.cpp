@@ -113,8 +113,8 @@ TEST(Schedule, LoadsFollowTheQueueAndCoverEachTasksRows) {
             std::int64_t offset = rows.begin * 2048;
             for (; next < worker.stream.size() && worker.stream[next].task == step.task; ++next) {
                 EXPECT_EQ(worker.stream[next].offset, offset);
-                EXPECT_LE(worker.stream[next].bytes, plan.shared.slot_bytes);
-                offset += worker.stream[next].bytes;
+                EXPECT_LE(worker.stream[next].bytes(), plan.shared.slot_bytes);
+                offset += worker.stream[next].bytes();
             }
             EXPECT_EQ(offset, rows.end * 2048);
         }
@@ -137,7 +137,7 @@ TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
     std::int64_t most = 0;
     for (const Worker& worker : plan.workers) {
         std::int64_t bytes = 0;
-        for (const Load& load : worker.stream) bytes += load.bytes;
+        for (const Load& load : worker.stream) bytes += load.bytes();
         least = std::min(least, bytes);
         most = std::max(most, bytes);
     }

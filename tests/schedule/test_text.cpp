@@ -42,6 +42,7 @@ worker w0 {
     step t0 signals e0
     load t0 b0 0..512 x3 every 512
     load t0 b0 1536..2048
+    load t0 b0 0..64 rows 8 apart 512 x2 every 4096
 }
 worker w1 {
     step t1 waits e0>=1
@@ -97,9 +98,10 @@ double seconds(Work work) {
 
 TEST(PlanText, ARunOfLoadsIsOneLine) {
     const Plan plan = parse_plan(replaced("load t0 b0 1536..2048", "load t0 b0 1536..1600"));
-    ASSERT_EQ(plan.workers[0].stream.size(), 4U);
+    ASSERT_EQ(plan.workers[0].stream.size(), 6U);
     EXPECT_EQ(plan.workers[0].stream[2], (Load{TaskId(0), BufferId(0), 1024, 512}));
     EXPECT_EQ(plan.workers[0].stream[3], (Load{TaskId(0), BufferId(0), 1536, 64}));
+    EXPECT_EQ(plan.workers[0].stream[5], (Load{TaskId(0), BufferId(0), 4096, 64, 8, 512}));
 }
 
 TEST(PlanText, ReadsAsItIsWritten) {
@@ -116,9 +118,9 @@ TEST(PlanText, APlanWithoutAnArenaIsNotPlaced) {
 }
 
 TEST(PlanText, ErrorsNameThePlace) {
-    EXPECT_EQ(error_of(replaced("e0>=1", "e0=1")), "plan text, line 32, column 21: expected '>=', found '='");
+    EXPECT_EQ(error_of(replaced("e0>=1", "e0=1")), "plan text, line 33, column 21: expected '>=', found '='");
     EXPECT_EQ(error_of(replaced("b1 at 0", "b9 at 0")),
-              "plan text, line 35, column 5: expected the label of a buffer, found 'b9'");
+              "plan text, line 36, column 5: expected the label of a buffer, found 'b9'");
     EXPECT_EQ(error_of(replaced("x3 every", "x3000 every")),
               "plan text, line 28, column 24: expected an integer from 2 to 256, found '3000'");
     EXPECT_EQ(
@@ -126,7 +128,7 @@ TEST(PlanText, ErrorsNameThePlace) {
         "plan text, line 25, column 12: expected a hand-off: same_worker, counter, barrier, found 'mail'");
     EXPECT_EQ(
         error_of(replaced("worker w1", "wurker w1")),
-        "plan text, line 31, column 1: expected the next part of a plan: buffer, region, tasks, task, event, "
+        "plan text, line 32, column 1: expected the next part of a plan: buffer, region, tasks, task, event, "
         "edge, worker, arena, found 'wurker'");
 }
 

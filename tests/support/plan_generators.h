@@ -120,8 +120,12 @@ inline Worker pick_worker(std::int64_t tasks, std::int64_t buffers, std::int64_t
             wait = {EventId(pick(0, events - 1)), *rc::gen::arbitrary<std::uint32_t>()};
         step.signals.resize(static_cast<std::size_t>(events == 0 ? 0 : pick(0, 2)), EventId(0));
         Load load{TaskId(task), BufferId(pick(0, buffers - 1)), pick(0, 100'000), pick(1, 30'000)};
+        if (one_in(2)) {
+            load.rows = pick(0, 8);
+            load.row_stride = pick(0, 4'000);
+        }
         const std::int64_t run = one_in(8) ? pick(250, 520) : pick(0, 5);
-        const std::int64_t distance = pick(0, 1) * load.bytes;
+        const std::int64_t distance = pick(0, 1) * load.bytes();
         for (std::int64_t i = 0; i < run; ++i, load.offset += distance) worker.stream.push_back(load);
     }
     return worker;

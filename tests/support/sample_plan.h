@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/machine.h"
-#include "schedule/plan.h"
+#include "schedule/loads.h"
 
 namespace stretto::sample {
 
@@ -27,20 +27,21 @@ public:
     void add(std::string name, RegionBody body, std::array<Range, 4> tile) {
         const RegionId region(static_cast<std::int64_t>(plan_.graph.regions.regions.size()));
         const TaskId task(static_cast<std::int64_t>(plan_.graph.tasks.size()));
-        if (const auto* matmul = std::get_if<MatMulRegion>(&body); matmul != nullptr && matmul->streamed) {
-            for (const Access& weight : matmul->weights) add_loads(task, *matmul, weight);
-        }
         plan_.graph.regions.regions.push_back({std::move(name), std::move(body)});
         plan_.graph.tasks.push_back({region, tile, {}, {}, {}});
         plan_.graph.tasks_of.push_back({task.value, task.value + 1});
         worker_.queue.push_back({task, {}, {}});
+        append_loads(plan_.graph, task, worker_.stream);
     }
 
     /// Arena buffers one after the other.
     [[nodiscard]] Plan finish(const Machine& machine) {
         plan_.machine = machine.name;
         plan_.workers = {worker_};
-        plan_.shared = {machine.consumer_warps, 4, machine.ring_slot_bytes, 0};
+        plan_.shared = {machine.consumer_warps, 4, 0, 0};
+        for (const Load& load : worker_.stream) {
+            plan_.shared.slot_bytes = std::max(plan_.shared.slot_bytes, slot_bytes(load));
+        }
         for (const Task& task : plan_.graph.tasks) {
             const std::int64_t scratch =
                 scratch_bytes(plan_.graph.regions[task.region], task.tile, machine.consumer_warps);
@@ -55,13 +56,6 @@ public:
     }
 
 private:
-    /// The whole weight in one load.
-    void add_loads(TaskId task, const MatMulRegion& region, const Access& weight) {
-        const std::int64_t bytes =
-            region.space[2] * region.space[3] * static_cast<std::int64_t>(size_of(weight.type));
-        worker_.stream.push_back({task, BufferId(weight.source), 0, bytes});
-    }
-
     Plan plan_;
     Worker worker_;
 };

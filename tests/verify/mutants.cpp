@@ -222,7 +222,39 @@ Mutant swap_loads(Plan plan, Random& random) {
 Mutant shrink_load(Plan plan, Random& random) {
     auto& stream = any_of(random, plan.workers).stream;
     if (stream.empty()) return std::nullopt;
-    any_of(random, stream).bytes -= 2;
+    any_of(random, stream).row_bytes -= 2;
+    return plan;
+}
+
+/// Some load of several rows.
+Load* panel(Plan& plan, Random& random) {
+    std::vector<Load*> found;
+    for (Worker& worker : plan.workers) {
+        for (Load& load : worker.stream) {
+            if (load.rows > 1) found.push_back(&load);
+        }
+    }
+    return found.empty() ? nullptr : any_of(random, found);
+}
+
+Mutant drop_row(Plan plan, Random& random) {
+    Load* load = panel(plan, random);
+    if (load == nullptr) return std::nullopt;
+    --load->rows;
+    return plan;
+}
+
+Mutant spread_rows(Plan plan, Random& random) {
+    Load* load = panel(plan, random);
+    if (load == nullptr) return std::nullopt;
+    load->row_stride += 16;
+    return plan;
+}
+
+Mutant shrink_slots(Plan plan, Random& random) {
+    const Load* load = panel(plan, random);
+    if (load == nullptr) return std::nullopt;
+    plan.shared.slot_bytes = load->bytes() - 1;
     return plan;
 }
 
@@ -255,6 +287,9 @@ const std::vector<Mutation>& mutations() {
         {"shrink a write", false, shrink_write},
         {"swap two loads", true, swap_loads},
         {"shrink a load", true, shrink_load},
+        {"drop a row of a load", true, drop_row},
+        {"spread the rows of a load", true, spread_rows},
+        {"shrink the slots below a load", true, shrink_slots},
         {"drop a load", true, drop_load},
     };
     return kAll;

@@ -16,7 +16,7 @@ PlanBuilder::PlanBuilder(int workers) {
     plan_.machine = "tiny";
     plan_.workers.resize(static_cast<std::size_t>(workers));
     plan_.shared.slots = 2;
-    plan_.shared.slot_bytes = 1024;
+    plan_.shared.slot_bytes = 1536;
     plan_.shared.scratch_bytes = 4096;
 }
 
@@ -79,9 +79,10 @@ TaskId PlanBuilder::product(const std::string& region, int worker, const std::st
     task.reads.push_back({id, {{rows.begin * k, rows.end * k}}, false});
     const TaskId added = add(region, matmul, worker, std::move(task));
     auto& stream = plan_.workers.at(static_cast<std::size_t>(worker)).stream;
-    const std::int64_t group = plan_.shared.slot_bytes / (k * 2);
-    for (std::int64_t row = rows.begin; row < rows.end; row += group) {
-        stream.push_back({added, id, row * k * 2, std::min(group, rows.end - row) * k * 2});
+    const std::int64_t row_bytes = k * 2;
+    for (std::int64_t row = rows.begin; row < rows.end; row += 8) {
+        const std::int64_t count = std::min<std::int64_t>(8, rows.end - row);
+        stream.push_back({added, id, row * row_bytes, row_bytes, count, count > 1 ? row_bytes : 0});
     }
     return added;
 }

@@ -24,6 +24,17 @@ Graph mlp() {
     return build.finish();
 }
 
+/// Rows that travel in three pieces, as three products of one left side.
+Graph long_rows() {
+    GraphBuilder build;
+    const Tensor x = build.input(Role::User, "x", DType::BF16, {2, 2080});
+    for (const char* name : {"a", "b", "c"}) {
+        const Tensor weight = build.input(Role::Parameter, name, DType::BF16, {20, 2080});
+        build.output(build.linear(x, weight, std::nullopt), std::string("y_") + name);
+    }
+    return build.finish();
+}
+
 Graph running_mean() {
     GraphBuilder build;
     const Tensor x = build.input(Role::User, "x", DType::F32, {16, 24});
@@ -48,7 +59,6 @@ Machine small_machine(int workers) {
     machine.name = "small";
     machine.workers = workers;
     machine.consumer_warps = 1;
-    machine.ring_slot_bytes = 512;
     return machine;
 }
 
@@ -63,6 +73,7 @@ std::vector<Plan> real_plans() {
     for (const int workers : {3, 4, 6}) {
         const Machine machine = small_machine(workers);
         plans.push_back(planned(mlp(), machine));
+        plans.push_back(planned(long_rows(), machine));
         plans.push_back(planned(running_mean(), machine));
         plans.push_back(planned(decode_graph(sizes), machine));
     }

@@ -5,7 +5,7 @@
 namespace stretto {
 namespace {
 
-/// Two tasks of one product: rows of 64 BF16 elements, 8 rows a slot of 1024 bytes.
+/// Two tasks of one product: rows of 64 BF16 elements, which lie 192 bytes apart in a slot of 1536 bytes.
 struct Product {
     PlanBuilder builder{2};
 
@@ -23,8 +23,8 @@ TEST(Verify, ReportsSwappedLoads) {
     std::swap(plan.workers[1].stream[0], plan.workers[1].stream[1]);
     EXPECT_EQ(faults_of(plan),
               "stream: load 0 of worker 1 differs from what its tasks consume\n"
-              "  found   bytes [2560, 3584) of 'weight' for #1 linear\n"
-              "  needed  bytes [1536, 2560) of 'weight' for #1 linear");
+              "  found   bytes [2560, 2688) and 7 rows more, 128 bytes apart, of 'weight' for #1 linear\n"
+              "  needed  bytes [1536, 1664) and 7 rows more, 128 bytes apart, of 'weight' for #1 linear");
 }
 
 TEST(Verify, ReportsAMissingLoad) {
@@ -33,7 +33,7 @@ TEST(Verify, ReportsAMissingLoad) {
     EXPECT_EQ(faults_of(plan),
               "stream: load 1 of worker 0 differs from what its tasks consume\n"
               "  found   no more loads\n"
-              "  needed  bytes [1024, 1536) of 'weight' for #0 linear");
+              "  needed  bytes [1024, 1152) and 3 rows more, 128 bytes apart, of 'weight' for #0 linear");
 }
 
 TEST(Verify, ReportsARingThatStarves) {
@@ -43,9 +43,20 @@ TEST(Verify, ReportsARingThatStarves) {
               "stream: the ring starves 'linear': it needs 1 slots at once, and the ring has 0");
 }
 
-TEST(Verify, ReportsARowThatExceedsASlot) {
+TEST(Verify, ReportsALoadThatExceedsASlot) {
     Plan plan = Product().builder.finish();
-    plan.shared.slot_bytes = 100;
+    plan.shared.slot_bytes = 1535;
+    EXPECT_EQ(
+        faults_of(plan),
+        "stream: load 0 of worker 0 exceeds a ring slot of 1535 bytes: bytes [0, 128) and 7 rows more, 128 "
+        "bytes apart, of 'weight' for #0 linear\n"
+        "stream: load 0 of worker 1 exceeds a ring slot of 1535 bytes: bytes [1536, 1664) and 7 rows more, "
+        "128 bytes apart, of 'weight' for #1 linear");
+}
+
+TEST(Verify, ReportsRowsThatAreMissing) {
+    Plan plan = Product().builder.finish();
+    plan.workers[0].stream[1].rows = 3;
     EXPECT_TRUE(has_fault(plan, Fault::Kind::Stream));
 }
 

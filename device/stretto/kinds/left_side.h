@@ -42,12 +42,13 @@ __device__ __forceinline__ void for_each_of_thread(Body&& body) {
 /// F: kB, kM, kK, kStats, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly,
 /// left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat), stat_finish(Number<j>, b, m, sum, stat); `stat`
 /// holds the earlier statistics.
-template <class F, class Config>
+/// Panels: rows are laid out for tensor cores.
+template <class F, class Config, bool Panels = false>
 class LeftSide {
 public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
-    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element)));
+    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element), Panels));
     /// What a thread loads for a single row can wait in registers while the row's statistics are summed: one latency
     /// of global memory instead of two.
     static constexpr int kRounds = (F::kK + Config::kThreads - 1) / Config::kThreads;

@@ -61,12 +61,7 @@ private:
             at = at.template next<Config>();
         }
         multiply<Config>(left, slots, count, out, tile);
-#pragma unroll
-        for (int j = 0; j < kTogether<Config>; ++j) {
-            release_slot(cursor);
-            cursor = cursor.template next<Config>();
-        }
-        return cursor;
+        return release_slots<kTogether<Config>, Config>(cursor);
     }
 
     /// This warp's share of `count` rows of each weight; two rows at a time where registers allow.

@@ -86,33 +86,70 @@ __device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, const a
     return slot_memory<Config>(cursor.slot);
 }
 
-/// This warp is done with the slot.
-__device__ __forceinline__ void release_slot(Cursor cursor) {
+/// This warp is done with the next `Count` slots; returns the position behind them.
+template <int Count, class Config>
+__device__ __forceinline__ Cursor release_slots(Cursor cursor) {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) control().empty[cursor.slot].arrive();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+        if (threadIdx.x % 32 == 0) control().empty[cursor.slot].arrive();
+        cursor = cursor.template next<Config>();
+    }
+    return cursor;
 }
 
-/// Starts the copy of one load into a slot.
+#if __CUDA_ARCH__ >= 900
+/// True in one lane of the warp. The compiler knows that it is one: it then issues bulk copies without a loop over lanes.
+__device__ __forceinline__ bool elected() {
+    U32 mine;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(mine));
+    return mine != 0;
+}
+#endif
+
+/// What lane `owner` holds, in all lanes. `dynamic` is left out.
+__device__ __forceinline__ abi::Load broadcast(const abi::Load& load, U32 owner) {
+    abi::Load copy{};
+    copy.address = __shfl_sync(~0u, load.address, owner);
+    copy.rows = __shfl_sync(~0u, load.rows, owner);
+    copy.row_bytes = __shfl_sync(~0u, load.row_bytes, owner);
+    copy.row_stride = __shfl_sync(~0u, load.row_stride, owner);
+    copy.slot_stride = __shfl_sync(~0u, load.slot_stride, owner);
+    copy.bytes = __shfl_sync(~0u, load.bytes, owner);
+    return copy;
+}
+
+/// Starts the copies of one load into a slot. The whole loader warp takes part.
 template <class Config>
-__device__ __forceinline__ void fill_slot(U32 slot, U64 address, U32 bytes) {
-    const U32 lane = threadIdx.x % 32;
-    const U32 destination = shared_address(slot_memory<Config>(slot));
+__device__ __forceinline__ void fill_slot(U32 slot, const abi::Load& load) {
+    U64 from = load.address;
+    U32 to = shared_address(slot_memory<Config>(slot));
     const U32 full = control().full[slot].address();
 #if __CUDA_ARCH__ >= 900
-    if (lane == 0) {
+    if (elected()) {
         asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(full),
-                     "r"(bytes)
+                     "r"(load.bytes)
                      : "memory");
-        asm volatile(
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                destination),
-            "l"(address), "r"(bytes), "r"(full)
-            : "memory");
+#pragma unroll 1
+        for (U32 row = 0; row < load.rows; ++row) {
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+                    "r"(to),
+                "l"(from), "r"(load.row_bytes), "r"(full)
+                : "memory");
+            from += load.row_stride;
+            to += load.slot_stride;
+        }
     }
+    __syncwarp();
 #else
-    for (U32 at = lane * 16; at < bytes; at += 32 * 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination + at), "l"(address + at)
-                     : "memory");
+    for (U32 row = 0; row < load.rows; ++row) {
+        for (U32 at = threadIdx.x % 32 * 16; at < load.row_bytes; at += 32 * 16) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at)
+                         : "memory");
+        }
+        from += load.row_stride;
+        to += load.slot_stride;
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full) : "memory");
 #endif
@@ -147,8 +184,6 @@ __device__ __forceinline__ void load_iteration(const abi::Launch& launch, const 
         }
         const U32 count = min(32u, range.load_count - base);
         for (U32 i = 0; i < count && !over; ++i) {
-            const U64 address = __shfl_sync(~0u, mine.address, i);
-            const U32 bytes = __shfl_sync(~0u, mine.bytes, i);
             const Mbarrier& empty = control().empty[cursor.slot];
             // A consumer's time-out names the cause, so the loader is the more patient one. A new barrier counts the
             // phase before its first as passed: the first round through the ring does not wait.
@@ -158,7 +193,7 @@ __device__ __forceinline__ void load_iteration(const abi::Launch& launch, const 
             }
             over = __any_sync(~0u, over);
             if (over) break;
-            fill_slot<Config>(cursor.slot, address, bytes);
+            fill_slot<Config>(cursor.slot, broadcast(mine, i));
             stamp_issued(launch, range.first_load + base + i);
             cursor = cursor.next<Config>();
             ++issued;

@@ -1,0 +1,286 @@
+#pragma once
+
+#include "stretto/kinds/left_side.h"
+#include "stretto/tile/mma.h"
+
+namespace stretto::device {
+
+/// Product on tensor cores with weights that come through the ring in panels: 8 rows of one weight, cut along k into
+/// pieces of abi::panel_piece. The task's loads are in the order of panel, piece, weight. Tokens are rows of the mma's
+/// 16-wide side, of which the upper 8 stay zero; weights are its 8-wide side.
+///
+/// k is permuted inside a chunk of 32, alike on both sides: lane (g, q) = (lane / 4, lane % 4) takes the 8 neighbours
+/// k = 32 c + 8 q + j of row g, j = 0..3 for one mma and j = 4..7 for the other. Each is summed over the warp's chunks
+/// in order; a warp's share is the sum of both; the shares are added in the order of warps.
+/// F: as for MatMul. Requires: Left and Weight are the same 16-bit type, F::kK is a multiple of 32.
+template <class F>
+class MatMulPanels {
+    using Acc = typename F::Acc;
+    using Left = typename F::Left;
+    using Early = typename F::Early;
+    static constexpr I32 kRows = F::kM < 8 ? F::kM : 8;  ///< most rows of the left side of a task
+    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Left), true));
+
+    // Chunks of k, of one piece, and of one piece that belong to one warp.
+    static constexpr I32 kChunks = F::kK / abi::kChunk;
+    static constexpr I32 kPieceChunks = static_cast<I32>(abi::panel_piece(F::kK)) / abi::kChunk;
+    static constexpr I32 kPieces = (kChunks + kPieceChunks - 1) / kPieceChunks;
+    static constexpr I32 kChunkBytes = abi::kChunk * 2;
+    // From one row to the next in a slot that holds a whole piece, or the last one.
+    static constexpr I32 kSlotRow = static_cast<I32>(abi::panel_stride(kPieceChunks * kChunkBytes));
+    static constexpr I32 kLastSlotRow =
+        static_cast<I32>(abi::panel_stride((kChunks - (kPieces - 1) * kPieceChunks) * kChunkBytes));
+    template <class Config>
+    static constexpr I32 kStep = Config::kWarps < abi::kDealt ? Config::kWarps : abi::kDealt;
+    template <class Config>
+    static constexpr I32 kOwn = (kPieceChunks + kStep<Config> - 1) / kStep<Config>;
+
+    /// The left side stays in registers for all panels where a warp has few chunks.
+    template <class Config>
+    static constexpr bool kKept = kPieces* kOwn<Config> <= 8;
+    /// Slots that are waited for and read together, so that their latencies overlap.
+    template <class Config>
+    static constexpr I32 kMostTogether = Config::kSlots < 4 ? Config::kSlots : 4;
+    template <class Config>
+    static constexpr I32 kPiecesTogether =
+        kKept<Config>&& kPieces* F::kWeights <= kMostTogether<Config> ? kPieces : 1;
+    template <class Config>
+    static constexpr I32 kPanelsTogether = kPieces == 1 && 2 * F::kWeights <= kMostTogether<Config> ? 2 : 1;
+
+    /// Floats from one row's partial sums to the next one's, and columns whose partial sums are held at one time.
+    template <class Config>
+    static constexpr I32 kSumRow = static_cast<I32>(abi::panel_sums(Config::kWarps));
+    template <class Config>
+    static constexpr I32 kColumnsAtOnce =
+        static_cast<I32>(abi::panels_at_once(kRows, F::kWeights, Config::kWarps)) * abi::kPanelRows;
+
+    static_assert(sizeof(Left) == 2 && F::kK % abi::kChunk == 0);
+    static_assert(abi::kDealt == 8 && abi::kChunk == 32 && abi::kPanelRows == 8);
+
+    /// This warp's chunks of the left side, or one of them.
+    template <class Config>
+    struct Fragments {
+        uint4 values[kKept<Config> ? kPieces * kOwn<Config> : 1];
+    };
+
+public:
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        static_assert(Config::kWarps % kStep<Config> == 0 && abi::kDealt % kStep<Config> == 0);
+        const F f{Operands(record)};
+        const MatMulTile<F> tile(record);
+        const LeftSide<F, Config, true> left(tile);
+        for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
+            Early early = load_early<Config>(f, b, tile);
+            left.stage(f, b);
+            stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
+            const Fragments<Config> kept = load_kept(left, tile.rows());
+            for (I32 n = 0; n < tile.columns(); n += kColumnsAtOnce<Config>) {
+                const I32 columns = min(kColumnsAtOnce<Config>, tile.columns() - n);
+                cursor = multiply<Config>(left, kept, record, launch, cursor, columns, tile);
+                consumer_barrier<Config>();
+                store<Config>(f, b, tile, left.rest(), n, columns, early);
+                if (n + columns < tile.columns() || b + 1 < tile.b.end) consumer_barrier<Config>();
+            }
+        }
+        return cursor;
+    }
+
+private:
+    using Sums = float[2][4];  ///< of one panel: by half of a chunk, then as the mma has them
+
+    template <class Config>
+    using Side = LeftSide<F, Config, true>;
+
+    /// Calls body(own) for each chunk of a piece that is this warp's: the own-th is chunk own * kStep + warp. `piece`
+    /// is a constant where the compiler unrolls.
+    template <class Config, class Body>
+    static __device__ __forceinline__ void for_each_own(I32 piece, Body&& body) {
+        const I32 warp = threadIdx.x / 32;
+#pragma unroll
+        for (I32 own = 0; own < kOwn<Config>; ++own) {
+            const I32 left = kChunks - piece * kPieceChunks - own * kStep<Config>;
+            const bool mine =
+                (Config::kWarps == kStep<Config> && left >= kStep<Config>) || warp < min(left, kStep<Config>);
+            if (mine) body(own);
+        }
+    }
+
+    /// Where this lane's part of a chunk is in a row of chunks, for the first of this warp's chunks.
+    static __device__ __forceinline__ I32 own_bytes() {
+        return threadIdx.x / 32 * kChunkBytes + threadIdx.x % 4 * 16;
+    }
+
+    /// This lane's part of a chunk of the left side; zero where there is no such row.
+    template <class Config>
+    static __device__ __forceinline__ uint4 load_left(const Side<Config>& left, I32 rows, I32 piece,
+                                                      I32 own) {
+        const I32 row = threadIdx.x % 32 / 4;
+        uint4 values = make_uint4(0, 0, 0, 0);
+        if (row < rows) {
+            const auto* from =
+                reinterpret_cast<const unsigned char*>(left.row(0)) + row * kRowBytes + own_bytes();
+            values = *reinterpret_cast<const uint4*>(
+                from + (piece * kPieceChunks + own * kStep<Config>)*kChunkBytes);
+        }
+        return values;
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ Fragments<Config> load_kept(const Side<Config>& left, I32 rows) {
+        Fragments<Config> kept{};
+        if constexpr (kKept<Config>) {
+#pragma unroll
+            for (I32 piece = 0; piece < kPieces; ++piece) {
+                for_each_own<Config>(piece, [&](I32 own) {
+                    kept.values[piece * kOwn<Config> + own] = load_left<Config>(left, rows, piece, own);
+                });
+            }
+        }
+        return kept;
+    }
+
+    /// Multiplies the panels of `columns` columns and leaves every warp's share in scratch memory.
+    template <class Config>
+    static __device__ __forceinline__ Cursor multiply(const Side<Config>& left, const Fragments<Config>& kept,
+                                                      const abi::Record& record, const abi::Launch& launch,
+                                                      Cursor cursor, I32 columns, const MatMulTile<F>& tile) {
+        constexpr I32 kPanels = kPanelsTogether<Config>;
+        const I32 block = F::kWeights * tile.rows() * kSumRow<Config>;
+        const I32 panels = (columns + abi::kPanelRows - 1) / abi::kPanelRows;
+        Acc* out = left.rest();
+        I32 panel = 0;
+        if constexpr (kPanels > 1) {
+#pragma unroll 1
+            for (; panel + kPanels <= panels; panel += kPanels, out += kPanels * block) {
+                cursor = multiply_panels<kPanels, Config>(left, kept, record, launch, cursor, out, tile);
+            }
+        }
+#pragma unroll 1
+        for (; panel < panels; ++panel, out += block) {
+            cursor = multiply_panels<1, Config>(left, kept, record, launch, cursor, out, tile);
+        }
+        return cursor;
+    }
+
+    template <int Panels, class Config>
+    static __device__ __forceinline__ Cursor multiply_panels(const Side<Config>& left,
+                                                             const Fragments<Config>& kept,
+                                                             const abi::Record& record,
+                                                             const abi::Launch& launch, Cursor cursor,
+                                                             Acc* out, const MatMulTile<F>& tile) {
+        Sums sums[Panels * F::kWeights] = {};
+        if constexpr (kKept<Config>) {
+#pragma unroll
+            for (I32 piece = 0; piece < kPieces; piece += kPiecesTogether<Config>) {
+                cursor =
+                    multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
+            }
+        } else {
+#pragma unroll 1
+            for (I32 piece = 0; piece < kPieces; ++piece) {
+                cursor =
+                    multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
+            }
+        }
+        const I32 row = threadIdx.x % 32 / 4;
+        if (row < tile.rows()) {
+            Acc* at = out + row * kSumRow<Config> + threadIdx.x / 32 * abi::kPanelRows + threadIdx.x % 4 * 2;
+#pragma unroll
+            for (int line = 0; line < Panels * F::kWeights; ++line) {
+                *reinterpret_cast<float2*>(at + line * tile.rows() * kSumRow<Config>) =
+                    make_float2(sums[line][0][0] + sums[line][1][0], sums[line][0][1] + sums[line][1][1]);
+            }
+        }
+        return cursor;
+    }
+
+    /// Adds the products of the pieces that are read together, of all panels and weights.
+    template <int Panels, class Config>
+    static __device__ __forceinline__ Cursor multiply_pieces(const Side<Config>& left,
+                                                             const Fragments<Config>& kept,
+                                                             const abi::Record& record,
+                                                             const abi::Launch& launch, Cursor cursor,
+                                                             I32 piece, Sums (&sums)[Panels * F::kWeights],
+                                                             const MatMulTile<F>& tile) {
+        constexpr I32 kLines = Panels * F::kWeights;
+        constexpr I32 kAll = kPiecesTogether<Config> * kLines;
+        // More weights than may be held at one time follow one another.
+        constexpr I32 kSlots = kAll <= kMostTogether<Config> ? kAll : 1;
+        const I32 row = threadIdx.x % 32 / 4;
+#pragma unroll
+        for (I32 first = 0; first < kAll; first += kSlots) {
+            const unsigned char* slots[kSlots];
+            Cursor at = cursor;
+#pragma unroll
+            for (I32 i = 0; i < kSlots; ++i) {
+                const bool last = piece + (first + i) / kLines + 1 == kPieces;
+                slots[i] = wait_full<Config>(at, record, launch) + row * (last ? kLastSlotRow : kSlotRow) +
+                           own_bytes();
+                at = at.template next<Config>();
+            }
+#pragma unroll
+            for (I32 i = 0; i < kSlots; ++i) {
+                const I32 this_piece = piece + (first + i) / kLines;
+                for_each_own<Config>(this_piece, [&](I32 own) {
+                    const uint4 weight =
+                        *reinterpret_cast<const uint4*>(slots[i] + own * kStep<Config> * kChunkBytes);
+                    const uint4 token = kKept<Config>
+                                            ? kept.values[kKept<Config> ? this_piece * kOwn<Config> + own : 0]
+                                            : load_left<Config>(left, tile.rows(), this_piece, own);
+                    Sums& sum = sums[(first + i) % kLines];
+                    multiply_add_tile<Left>(sum[0], token.x, token.y, weight.x, weight.y);
+                    multiply_add_tile<Left>(sum[1], token.z, token.w, weight.z, weight.w);
+                });
+            }
+            cursor = release_slots<kSlots, Config>(cursor);
+        }
+        return cursor;
+    }
+
+    /// What the first store of this thread loads: read before the product, so that its latency is hidden.
+    template <class Config>
+    [[nodiscard]] static __device__ __forceinline__ Early load_early(const F& f, I32 b,
+                                                                     const MatMulTile<F>& tile) {
+        const I32 n = threadIdx.x;
+        return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n) : Early{};
+    }
+
+    /// Adds the warps' shares of `columns` columns from column `first` of the tile on. All threads share a single row;
+    /// of several rows each warp takes some.
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 const Acc* sums, I32 first, I32 columns,
+                                                 const Early& early) {
+        const bool one_row = tile.rows() == 1;
+        const I32 begin = one_row ? threadIdx.x : threadIdx.x % 32;
+        const I32 stride = one_row ? Config::kThreads : 32;
+        for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
+            for (I32 n = begin; n < columns; n += stride) {
+                const bool loaded = one_row && first + n == static_cast<I32>(threadIdx.x);
+                const I32 column = tile.n.begin + first + n;
+                store_one<Config>(f, b, tile, sums, m, n, column,
+                                  loaded ? early : f.load(b, tile.m.begin + m, column));
+            }
+        }
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store_one(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                     const Acc* sums, I32 m, I32 n, I32 column,
+                                                     const Early& early) {
+        Acc acc[F::kWeights];
+#pragma unroll
+        for (int j = 0; j < F::kWeights; ++j) {
+            const I32 row = (n / abi::kPanelRows * F::kWeights + j) * tile.rows() + m;
+            const Acc* shares = sums + row * kSumRow<Config> + n % abi::kPanelRows;
+            acc[j] = shares[0];
+#pragma unroll
+            for (int warp = 1; warp < Config::kWarps; ++warp) acc[j] += shares[warp * abi::kPanelRows];
+        }
+        f.store(b, tile.m.begin + m, column, acc, early);
+    }
+};
+
+}  // namespace stretto::device

@@ -1,0 +1,59 @@
+#include "schedule/loads.h"
+
+#include <algorithm>
+
+#include "fuse/product_kind.h"
+
+namespace stretto {
+namespace {
+
+/// Bytes of row `row` of a weight before its column `k`, from the start of the buffer.
+std::int64_t place(const MatMulRegion& matmul, const Access& weight, std::int64_t row, std::int64_t k) {
+    return (weight.map.offset + row * matmul.space[3] + k) * static_cast<std::int64_t>(size_of(weight.type));
+}
+
+void append_panels(const MatMulRegion& matmul, TaskId id, Range columns, std::vector<Load>& stream) {
+    const std::int64_t depth = matmul.space[3];
+    const std::int64_t piece = abi::panel_piece(depth);
+    for (std::int64_t n = columns.begin; n < columns.end; n += abi::kPanelRows) {
+        const std::int64_t rows = std::min<std::int64_t>(abi::kPanelRows, columns.end - n);
+        for (std::int64_t k = 0; k < depth; k += piece) {
+            for (const Access& weight : matmul.weights) {
+                const auto size = static_cast<std::int64_t>(size_of(weight.type));
+                stream.push_back({id, BufferId(weight.source), place(matmul, weight, n, k),
+                                  std::min(piece, depth - k) * size, rows, rows > 1 ? depth * size : 0});
+            }
+        }
+    }
+}
+
+/// Rows that follow one another in memory are one run of bytes.
+void append_rows(const MatMulRegion& matmul, TaskId id, Range columns, std::vector<Load>& stream) {
+    const std::int64_t group = rows_per_load(matmul);
+    for (std::int64_t n = columns.begin; n < columns.end; n += group) {
+        const std::int64_t rows = std::min(group, columns.end - n);
+        for (const Access& weight : matmul.weights) {
+            stream.push_back({id, BufferId(weight.source), place(matmul, weight, n, 0),
+                              place(matmul, weight, n + rows, 0) - place(matmul, weight, n, 0)});
+        }
+    }
+}
+
+}  // namespace
+
+void append_loads(const TaskGraph& graph, TaskId id, std::vector<Load>& stream) {
+    const Task& task = graph[id];
+    const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[task.region].body);
+    if (matmul == nullptr || !matmul->streamed) return;
+    if (product_kind(*matmul) == abi::ProductKind::Panels) {
+        append_panels(*matmul, id, task.tile[2], stream);
+    } else {
+        append_rows(*matmul, id, task.tile[2], stream);
+    }
+}
+
+std::int64_t slot_bytes(const Load& load) {
+    return load.rows == 1 ? load.row_bytes : load.rows * abi::panel_stride(load.row_bytes);
+}
+
+}  // namespace stretto
