@@ -10,6 +10,7 @@ void add_run(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_dump(CLI::App& app);
 void add_explain(CLI::App& app);
+void add_trace(CLI::App& app);
 void add_bench(CLI::App& app);
 
 }  // namespace stretto::cli

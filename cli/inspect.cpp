@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/models.h"
 #include "cli/status.h"
@@ -13,6 +13,8 @@
 #include "fuse/text.h"
 #include "graph/text.h"
 #include "import/import.h"
+#include "profile/chrome.h"
+#include "profile/summary.h"
 #include "schedule/text.h"
 
 namespace stretto::cli {
@@ -25,6 +27,7 @@ struct Options {
     std::string stage = "plan";
     std::vector<std::int64_t> tasks;
     std::string timeline;
+    std::string trace;
     std::vector<double> window;
 };
 
@@ -80,9 +83,12 @@ void draw_timeline(const Program& program, const Options& options) {
     std::optional<Window> window;
     if (!options.window.empty()) window = Window{options.window[0], options.window[1]};
     const std::string picture = timeline_svg(program.plan, program.machine, window);
-    std::ofstream file(options.timeline);
-    file << picture;
-    if (!file.flush()) throw UserError(options.timeline + ": cannot be written");
+    write_file(options.timeline, picture);
+}
+
+void print_measured(const Program& program, const std::string& path) {
+    const Trace trace = parse_chrome(read_file(path), program.plan, path);
+    fmt::print("{}", hop_report(program.plan, trace, program.machine));
 }
 
 void explain(const Options& options) {
@@ -90,6 +96,7 @@ void explain(const Options& options) {
         const Program program = program_of(options);
         if (!options.timeline.empty()) draw_timeline(program, options);
         fmt::print("{}", stretto::explain(program.plan, program.machine));
+        if (!options.trace.empty()) print_measured(program, options.trace);
         return;
     }
     const Plan plan = is_exported(options.path) ? program_of(options).plan : load_plan(options.path);
@@ -122,6 +129,9 @@ void add_explain(CLI::App& app) {
         ->delimiter(',')
         ->expected(2);
     command->add_option("--timeline", options->timeline, "Also draw the predicted launch into this SVG file");
+    command->add_option(
+        "--trace", options->trace,
+        "File that 'stretto trace' wrote: also show its critical path, measured beside predicted");
     command->add_option("--window", options->window, "BEGIN,END in us: the part of the launch to draw")
         ->delimiter(',')
         ->expected(2);

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     stretto::cli::add_verify(app);
     stretto::cli::add_dump(app);
     stretto::cli::add_explain(app);
+    stretto::cli::add_trace(app);
     stretto::cli::add_bench(app);
     try {
         app.parse(argc, argv);

@@ -2,13 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 
-#include "base/error.h"
 #include "base/hash.h"
 #include "cli/commands.h"
+#include "cli/inputs.h"
 #include "cli/status.h"
 #include "runtime/session.h"
 #include "runtime/tensors.h"
@@ -19,58 +18,11 @@ namespace {
 struct Options {
     std::string program;
     std::string backend = "cpu";
-    std::vector<std::string> inputs;
-    std::optional<std::uint64_t> seed;
+    InputOptions inputs;
     std::string output;
     int repeat = 1;
     std::uint32_t iterations = 1;
 };
-
-/// "name=file.npy" or "name=random", by name.
-std::map<std::string, std::string> sources_of(const Options& options) {
-    std::map<std::string, std::string> sources;
-    for (const std::string& input : options.inputs) {
-        const std::size_t at = input.find('=');
-        if (at == std::string::npos) {
-            throw UserError(fmt::format("--input {}: write NAME=FILE.npy or NAME=random", input));
-        }
-        sources[input.substr(0, at)] = input.substr(at + 1);
-    }
-    return sources;
-}
-
-HostTensor read_input(const std::string& source, const Buffer& buffer, std::uint64_t seed) {
-    if (source == "random") return random_tensor(buffer.dtype, buffer.shape, seed);
-    try {
-        return converted(read_npy(source), buffer.dtype);
-    } catch (const UserError& error) {
-        throw UserError(fmt::format("--input {}={}: {}", buffer.name, source, error.what()));
-    }
-}
-
-void give_inputs(Session& session, const Options& options) {
-    const Program& program = session.program();
-    auto sources = sources_of(options);
-    std::uint64_t seed = options.seed.value_or(0);
-    for (const std::string& name : program.inputs) {
-        if (name.empty()) continue;
-        if (options.seed) sources.try_emplace(name, "random");
-        const Buffer& buffer = program.plan.graph.regions[buffer_named(program.plan, name)];
-        const auto source = sources.find(name);
-        if (source == sources.end()) {
-            throw UserError(
-                fmt::format("input '{}' ({}[{}]) is not given; add --input {}=FILE.npy, --input {}=random, "
-                            "or --seed N for all inputs",
-                            name, stretto::name(buffer.dtype), fmt::join(buffer.shape, ","), name, name));
-        }
-        session.set(name, read_input(source->second, buffer, seed++));
-    }
-    for (const auto& [name, source] : sources) {
-        if (std::ranges::find(program.inputs, name) != program.inputs.end()) continue;
-        throw UserError(fmt::format("--input {}={}: the program has no such input; it has {}", name, source,
-                                    fmt::join(program.inputs, ", ")));
-    }
-}
 
 void report(const std::string& name, const HostTensor& tensor, const std::string& folder) {
     const std::string_view bytes(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.size);
@@ -86,7 +38,7 @@ void run(const Options& options) {
     auto program = std::make_shared<const Program>(load_program(options.program));
     status.emplace("preparing the " + options.backend + " backend");
     Session session(program, parse_backend(options.backend));
-    give_inputs(session, options);
+    give_inputs(session, options.inputs);
     status.emplace("running");
     for (int i = 0; i < options.repeat; ++i) session.run(options.iterations);
     status.reset();
@@ -103,9 +55,7 @@ void add_run(CLI::App& app) {
     command->add_option("program", options->program, "Package written by 'stretto compile'")->required();
     command->add_option("--backend", options->backend, "Where to run: reference, cpu or cuda")
         ->capture_default_str();
-    command->add_option("--input", options->inputs, "NAME=FILE.npy or NAME=random; once for each input");
-    command->add_option("--seed", options->seed,
-                        "Seed of random inputs; also fills every input that --input does not name");
+    add_input_options(*command, options->inputs);
     command
         ->add_option("--repeat", options->repeat, "Number of launches; state is carried from one to the next")
         ->check(CLI::PositiveNumber)

@@ -62,7 +62,7 @@ class PythonExecutor {
 public:
     PythonExecutor(const PythonProgram& python, const std::string& backend, const Kept& kept,
                    std::vector<std::size_t> varying, bool traced, const std::string& launches)
-        : plan_(python.program.plan),
+        : program_(python.program),
           bindings_(python.program.plan.graph.regions.buffers.size()),
           varying_(std::move(varying)) {
         for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
@@ -85,11 +85,11 @@ public:
 
     [[nodiscard]] PythonTrace trace() const {
         const nb::gil_scoped_release unlocked;
-        return {plan_, executor_->trace()};
+        return {program_, executor_->trace()};
     }
 
 private:
-    const Plan& plan_;  ///< of the program that Python keeps alive
+    const Program& program_;  ///< Python keeps it alive
     Bindings bindings_;
     std::vector<std::size_t> varying_;  ///< buffers whose addresses `run` is given, in this order
     std::unique_ptr<Executor> executor_;

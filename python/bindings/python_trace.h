@@ -1,13 +1,13 @@
 #pragma once
 
 #include "profile/trace.h"
-#include "schedule/plan.h"
+#include "runtime/program.h"
 
 namespace stretto::python {
 
-/// What Python holds as a Trace: the times, and the plan that they are of.
+/// What Python holds as a Trace: the times, and the program that they are of.
 struct PythonTrace {
-    const Plan& plan;
+    const Program& program;
     Trace trace;
 };
 

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "bindings.h"
+#include "profile/chrome.h"
+#include "profile/summary.h"
 #include "python_trace.h"
 
 namespace stretto::python {
@@ -23,13 +26,29 @@ struct PythonTask {
 /// By worker, in the order in which it runs them.
 std::vector<PythonTask> tasks_of(const PythonTrace& self) {
     std::vector<PythonTask> tasks;
-    for (std::size_t w = 0; w < self.plan.workers.size(); ++w) {
-        for (const Step& step : self.plan.workers[w].queue) {
-            const std::string& region = self.plan.graph.regions[self.plan.graph[step.task].region].name;
+    const Plan& plan = self.program.plan;
+    for (std::size_t w = 0; w < plan.workers.size(); ++w) {
+        for (const Step& step : plan.workers[w].queue) {
+            const std::string& region = plan.graph.regions[plan.graph[step.task].region].name;
             tasks.push_back({step.task.value, region, w, self.trace.tasks[step.task.index()]});
         }
     }
     return tasks;
+}
+
+std::string summary_of(const PythonTrace& self) {
+    const nb::gil_scoped_release unlocked;
+    return summary(self.program.plan, self.trace, self.program.machine);
+}
+
+std::string hops_of(const PythonTrace& self) {
+    const nb::gil_scoped_release unlocked;
+    return hop_report(self.program.plan, self.trace, self.program.machine);
+}
+
+void save(const PythonTrace& self, const std::string& path) {
+    const nb::gil_scoped_release unlocked;
+    write_file(path, to_chrome(self.trace, self.program.plan, self.program.machine));
 }
 
 }  // namespace
@@ -53,6 +72,9 @@ void bind_trace(nb::module_& m) {
         .def_prop_ro("total", [](const PythonTrace& self) { return self.trace.total; })
         .def_prop_ro("tick", [](const PythonTrace& self) { return self.trace.tick; })
         .def_prop_ro("tasks", &tasks_of)
+        .def("summary", &summary_of)
+        .def("hops", &hops_of)
+        .def("save", &save, nb::arg("path"))
         .def_prop_ro("loads", [](const PythonTrace& self) { return self.trace.loads; });
 }
 

@@ -95,6 +95,12 @@ class Trace:
     @property
     def loads(self) -> list[list[float]]:
         """When each load was issued, by worker."""
+    def summary(self) -> str:
+        """One page: where the time went, measured beside simulated."""
+    def hops(self) -> str:
+        """The critical path hop by hop."""
+    def save(self, path: str) -> None:
+        """Writes a Chrome trace (JSON) that ui.perfetto.dev opens."""
 
 class Executor:
     """A program made ready to run on one backend.

@@ -16,11 +16,6 @@ constexpr std::size_t kMostHops = 400;
 
 using Text = std::back_insert_iterator<std::string>;
 
-const char* kind_name(const RegionBody& body) {
-    constexpr std::array<const char*, 4> kNames{"map", "reduce", "matmul", "attention"};
-    return kNames.at(body.index());
-}
-
 const char* hand_off_name(HandOff kind) {
     constexpr std::array<const char*, 3> kNames{"same worker", "counter", "barrier"};
     return kNames.at(static_cast<std::size_t>(kind));
@@ -126,7 +121,7 @@ private:
             }
             const Region& region = plan_.graph.regions.regions[r];
             fmt::format_to(out_, "  {:>6} {:>8} {:>9.2f} {:>9.2f}  {:<10}{}\n", tasks.size(), workers.size(),
-                           start, end, kind_name(region.body), region.name);
+                           start, end, kKindNames.at(region.body.index()), region.name);
         }
     }
 

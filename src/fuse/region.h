@@ -110,6 +110,10 @@ inline constexpr std::int64_t kAttentionBlock = 16;
 
 using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
 
+/// For reports, by index of RegionBody.
+inline constexpr std::array<const char*, std::variant_size_v<RegionBody>> kKindNames{"map", "reduce",
+                                                                                     "matmul", "attention"};
+
 struct Region {
     std::string name;  ///< unique, e.g. "layers.3.mlp.down_proj#41"
     RegionBody body;

@@ -72,6 +72,9 @@ Trace align(const Stamps& stamps, const Plan& plan) {
 void start_at_zero(Trace& trace) {
     double first = std::numeric_limits<double>::max();
     for (const TaskTimes& task : trace.tasks) first = std::min(first, task.begun);
+    for (const std::vector<double>& worker : trace.loads) {
+        for (double issued : worker) first = std::min(first, issued);
+    }
     trace.total = 0;
     for (TaskTimes& task : trace.tasks) {
         for (double TaskTimes::*moment : {&TaskTimes::begun, &TaskTimes::ready, &TaskTimes::staged,

@@ -19,7 +19,7 @@ struct Stamps {
 /// Requires: stamps of a launch of `plan` that ended well.  Ensures: times of one worker keep their order.
 [[nodiscard]] Trace align(const Stamps& stamps, const Plan& plan);
 
-/// Moves 0 to the first `begun`, and sets `total`.
+/// Moves 0 to the earliest time, and sets `total`.
 void start_at_zero(Trace& trace);
 
 }  // namespace stretto

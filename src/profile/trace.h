@@ -6,7 +6,8 @@
 namespace stretto {
 
 /// When one task of a launch did what. Microseconds on the trace's clock;
-/// begun <= ready <= staged <= computed <= published.
+/// begun <= ready <= staged <= computed <= published. The worker's next task begins after `computed`: its waits and the
+/// sending of signals overlap.
 struct TaskTimes {
     double begun = 0;      ///< its worker has its record and nothing else to do
     double ready = 0;      ///< its waits hold
@@ -16,7 +17,7 @@ struct TaskTimes {
     bool operator==(const TaskTimes&) const = default;
 };
 
-/// What one launch did and when, as measured. Times in microseconds; 0 is the first task's begin.
+/// What one launch did and when, as measured. Times in microseconds; 0 is the first task's begin or load.
 struct Trace {
     std::string backend;  ///< that ran it
     /// How finely the clock ticks that places workers beside each other. Times of one worker are finer than that.

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import stretto
 import torch
@@ -35,6 +37,15 @@ def test_a_trace_is_a_launch_like_any_other():
         traced.trace(input_ids=tokens[:, at : at + 1], cache_position=torch.tensor([at]))
     last = traced(input_ids=tokens[:, 3:], cache_position=torch.tensor([3]))[:, -1]
     assert last.equal(logits[:, -1])
+
+
+def test_a_trace_says_where_the_time_went(step, tmp_path):
+    trace = step.trace(**inputs())
+    assert f"a launch on cpu: {trace.total:.1f} us measured" in trace.summary()
+    assert trace.hops().splitlines()[-1].split()[0] == f"{trace.total:.2f}"
+    trace.save(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum("times" in event.get("args", {}) for event in events) == step.statistics["tasks"]
 
 
 def test_a_trace_outlives_its_step():

@@ -72,7 +72,7 @@ def test_an_input_that_is_not_given_says_how_to_give_it(exported, tmp_path):
 
 
 def test_every_command_has_help():
-    for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"]]:
+    for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"], ["trace"]]:
         run = subprocess.run([BUILD / "stretto", *command, "--help"], capture_output=True, text=True)
         assert run.returncode == 0
         assert "Usage" in run.stdout
