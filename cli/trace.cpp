@@ -49,7 +49,9 @@ void add_trace(CLI::App& app) {
     command->add_option("program", options->program, "Package written by 'stretto compile'")->required();
     command->add_option("--backend", options->backend, "Where to run: cpu or cuda")->capture_default_str();
     add_input_options(*command, options->inputs);
-    command->add_option("--warm", options->warm, "Launches before the one that is timed, which starts from the first state again")
+    command
+        ->add_option("--warm", options->warm,
+                     "Launches before the timed one, which has the first state again")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
     command->add_option("-o,--output", options->output, "Chrome trace (JSON) to write")

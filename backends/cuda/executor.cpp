@@ -44,6 +44,9 @@ private:
 KernelOptions kernel_options(const CudaOptions& options) {
     KernelOptions kernel = options.kernel;
     kernel.separate = options.launches != Launches::One;
+    if (kernel.separate && kernel.traced) {
+        throw UserError("phases that run as kernels of their own keep no times: trace the one kernel");
+    }
     return kernel;
 }
 
