@@ -118,7 +118,7 @@ struct alignas(16) TaskStamps {
     U64 staged;     ///< its inputs are in shared memory
     U64 computed;   ///< all its stores are made
     U64 published;  ///< its signals are sent
-    U64 reserved;
+    U64 stalled;    ///< how long the stamping warp waited for loads
 };
 static_assert(sizeof(TaskStamps) == 48);
 

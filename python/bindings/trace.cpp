@@ -65,7 +65,8 @@ void bind_trace(nb::module_& m) {
         .def_prop_ro("ready", time(&TaskTimes::ready))
         .def_prop_ro("staged", time(&TaskTimes::staged))
         .def_prop_ro("computed", time(&TaskTimes::computed))
-        .def_prop_ro("published", time(&TaskTimes::published));
+        .def_prop_ro("published", time(&TaskTimes::published))
+        .def_prop_ro("stalled", time(&TaskTimes::stalled));
 
     nb::class_<PythonTrace>(m, "Trace", "What one launch did and when. Times in microseconds.")
         .def_prop_ro("backend", [](const PythonTrace& self) { return self.trace.backend; })

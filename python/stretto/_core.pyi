@@ -78,6 +78,9 @@ class TaskTimes:
     def computed(self) -> float: ...
     @property
     def published(self) -> float: ...
+    @property
+    def stalled(self) -> float:
+        """How long it waited for weights, between staged and computed."""
 
 class Trace:
     """What one launch did and when. Times in microseconds."""

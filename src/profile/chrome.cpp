@@ -82,8 +82,8 @@ private:
         const std::string name = quoted(region.name);
         if (times.ready > times.begun) bar(kTasks, w, times.begun, times.ready, "\"wait\"", "wait");
         bar(kTasks, w, times.ready, times.computed, name, kKindNames.at(region.body.index()),
-            fmt::format("{{\"task\": {}, \"times\": [{}, {}, {}, {}, {}]}}", id.value, times.begun,
-                        times.ready, times.staged, times.computed, times.published));
+            fmt::format("{{\"task\": {}, \"times\": [{}, {}, {}, {}, {}, {}]}}", id.value, times.begun,
+                        times.ready, times.staged, times.computed, times.published, times.stalled));
         if (times.staged > times.ready) {
             bar(kTasks, w, times.ready, times.staged, "\"stage\"", "stage");
             bar(kTasks, w, times.staged, times.computed, "\"compute\"", "compute");
@@ -156,7 +156,7 @@ Trace read(const nlohmann::json& json, const Plan& plan) {
         if (arguments == event.end()) continue;
         if (const auto times = arguments->find("times"); times != arguments->end()) {
             TaskTimes& task = trace.tasks.at(arguments->at("task").get<std::size_t>());
-            task = {times->at(0), times->at(1), times->at(2), times->at(3), times->at(4)};
+            task = {times->at(0), times->at(1), times->at(2), times->at(3), times->at(4), times->at(5)};
         }
         if (const auto issued = arguments->find("issued"); issued != arguments->end()) {
             trace.loads.at(event.at("tid").get<std::size_t>()).push_back(issued->get<double>());

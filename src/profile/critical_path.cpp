@@ -77,7 +77,7 @@ std::vector<Hop> critical_path(const Plan& plan, const Trace& trace, const Simul
         double end = times.published;
         if (i + 1 < chain.size()) {
             // Signals leave one after the other: the successor may see its own before all are sent.
-            end = std::min(end, trace.tasks[chain[i + 1].index()].ready);
+            end = std::min(end, std::max(trace.tasks[chain[i + 1].index()].ready, times.computed));
         }
         end = std::max(end, start);
         const double ready = std::clamp(times.ready, start, end);
@@ -86,6 +86,7 @@ std::vector<Hop> critical_path(const Plan& plan, const Trace& trace, const Simul
         hop.wait = ready - start;
         hop.stage = staged - ready;
         hop.compute = computed - staged;
+        hop.stalled = std::min(times.stalled, hop.compute);
         hop.publish = end - computed;
         const double simulated_end = simulation.tasks[chain[i].index()].end;
         hop.simulated = simulated_end - simulated_start;

@@ -17,6 +17,7 @@ struct Hop {
     double wait = 0;           ///< until its inputs were there
     double stage = 0;
     double compute = 0;
+    double stalled = 0;    ///< part of `compute`: waiting for weights
     double publish = 0;    ///< until its successor saw its results, or had its worker
     double simulated = 0;  ///< the same span in the simulated launch
     [[nodiscard]] double total() const { return wait + stage + compute + publish; }

@@ -24,6 +24,7 @@ public:
         const auto since = static_cast<std::int64_t>(cycles - begin_.cycles);
         return offset_ + per_cycle_ * static_cast<double>(since);
     }
+    [[nodiscard]] double duration(abi::U64 cycles) const { return per_cycle_ * static_cast<double>(cycles); }
 
 private:
     static double microseconds(abi::U64 nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
@@ -36,8 +37,8 @@ private:
 TaskTimes times_of(const abi::TaskStamps& stamps, const WorkerClock& clock) {
     ensure(stamps.published != 0, "a task of a traced launch has no stamps");
     const abi::U64 staged = stamps.staged == 0 ? stamps.ready : stamps.staged;
-    return {clock.at(stamps.begun), clock.at(stamps.ready), clock.at(staged), clock.at(stamps.computed),
-            clock.at(stamps.published)};
+    return {clock.at(stamps.begun),    clock.at(stamps.ready),     clock.at(staged),
+            clock.at(stamps.computed), clock.at(stamps.published), clock.duration(stamps.stalled)};
 }
 
 }  // namespace

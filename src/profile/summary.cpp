@@ -43,13 +43,15 @@ public:
     std::string write_hops() {
         fmt::format_to(out_, "measured critical path, {} tasks on {}, {:.1f} us; simulated {:.1f} us\n",
                        path_.size(), trace_.backend, trace_.total, simulation_.total);
-        fmt::format_to(out_, "  {:>9} {:>7} {:>7} {:>7} {:>8} {:>8} {:>9}  {}\n", "end us", "hop", "wait",
-                       "stage", "compute", "publish", "simulated", "task");
+        fmt::format_to(out_, "  {:>9} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9}  {}\n", "end us", "hop",
+                       "wait", "stage", "compute", "(loads)", "publish", "simulated", "task");
         double end = 0;
         for (const Hop& hop : path_) {
             end += hop.total();
-            fmt::format_to(out_, "  {:>9.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>9.2f}  {}{}\n",
-                           end, hop.total(), hop.wait, hop.stage, hop.compute, hop.publish, hop.simulated,
+            fmt::format_to(out_,
+                           "  {:>9.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8} {:>8.2f} {:>9.2f}  {}{}\n",
+                           end, hop.total(), hop.wait, hop.stage, hop.compute,
+                           fmt::format("({:.2f})", hop.stalled), hop.publish, hop.simulated,
                            task_name(hop.task, hop.worker), hop.handed_over ? ", handed over" : "");
         }
         return std::move(text_);
@@ -70,17 +72,21 @@ private:
 
     void worker() {
         const MeanWorker mean = mean_worker(plan_, trace_);
-        constexpr const char* kRow = "  {:<10} {:>7.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>6.1f} %\n";
-        fmt::format_to(out_, "an average worker, us\n  {:<10} {:>7} {:>9} {:>9} {:>9} {:>9}\n", "kind",
-                       "tasks", "wait", "stage", "compute", "sum");
+        constexpr const char* kRow =
+            "  {:<10} {:>7.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9} {:>9.1f} {:>6.1f} %\n";
+        fmt::format_to(out_,
+                       "an average worker, us; in brackets the part of 'compute' that waits for loads\n"
+                       "  {:<10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+                       "kind", "tasks", "wait", "stage", "compute", "(loads)", "sum");
         const auto row = [&](const char* name, double tasks, const Parts& parts) {
             fmt::format_to(out_, fmt::runtime(kRow), name, tasks, parts.wait, parts.stage, parts.compute,
-                           parts.total(), percent(parts.total(), trace_.total));
+                           fmt::format("({:.1f})", parts.stalled), parts.total(),
+                           percent(parts.total(), trace_.total));
         };
         for (std::size_t kind = 0; kind < mean.kinds.size(); ++kind) {
             if (mean.tasks[kind] > 0) row(kKindNames[kind], mean.tasks[kind], mean.kinds[kind]);
         }
-        fmt::format_to(out_, "  {:<10} {:>47.1f} {:>6.1f} %\n", "no task", mean.idle,
+        fmt::format_to(out_, "  {:<10} {:>57.1f} {:>6.1f} %\n", "no task", mean.idle,
                        percent(mean.idle, trace_.total));
     }
 
@@ -90,25 +96,27 @@ private:
         fmt::format_to(out_,
                        "critical path: {} tasks, {} handed over between workers; us, medians of each phase\n",
                        path_.size(), crossings);
-        fmt::format_to(out_, "  {:>7} {:>5} {:>7} {:>7} {:>7} {:>8} {:>8} {:>9}  {}\n", "share", "hops",
-                       "hop", "wait", "stage", "compute", "publish", "simulated", "phase");
+        fmt::format_to(out_, "  {:>7} {:>5} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9}  {}\n", "share", "hops",
+                       "hop", "wait", "stage", "compute", "(loads)", "publish", "simulated", "phase");
         for (const Phase* phase : largest(all, &Phase::sum_hops)) {
             fmt::format_to(
-                out_, "  {:>5.1f} % {:>5} {:>7.2f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>9.2f}  {}\n",
+                out_, "  {:>5.1f} % {:>5} {:>7.2f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8} {:>8.2f} {:>9.2f}  {}\n",
                 percent(phase->sum_hops, trace_.total), phase->hops, phase->hop_total, phase->hop.wait,
-                phase->hop.stage, phase->hop.compute, phase->hop.publish, phase->hop.simulated, phase->name);
+                phase->hop.stage, phase->hop.compute, fmt::format("({:.2f})", phase->hop.stalled),
+                phase->hop.publish, phase->hop.simulated, phase->name);
         }
     }
 
     void tasks(const std::vector<Phase>& all) {
         fmt::format_to(out_,
                        "all tasks, phases that keep workers longest first; us, medians of each phase\n");
-        fmt::format_to(out_, "  {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>10}  {}\n", "tasks", "wait", "stage",
-                       "compute", "publish", "slowest", "stragglers", "phase");
+        fmt::format_to(out_, "  {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>10}  {}\n", "tasks", "wait",
+                       "stage", "compute", "(loads)", "publish", "slowest", "stragglers", "phase");
         for (const Phase* phase : largest(all, &Phase::sum_running)) {
-            fmt::format_to(out_, "  {:>7} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>10}  {}\n",
+            fmt::format_to(out_, "  {:>7} {:>7.2f} {:>7.2f} {:>8.2f} {:>8} {:>8.2f} {:>8.2f} {:>10}  {}\n",
                            phase->tasks, phase->median.wait, phase->median.stage, phase->median.compute,
-                           phase->publish, phase->slowest, phase->stragglers.size(), phase->name);
+                           fmt::format("({:.2f})", phase->median.stalled), phase->publish, phase->slowest,
+                           phase->stragglers.size(), phase->name);
         }
     }
 

@@ -33,6 +33,7 @@ void add_tasks(Phase& phase, const std::vector<TaskId>& tasks, const Trace& trac
     phase.median.wait = median_of(times, [](const TaskTimes& t) { return t.ready - t.begun; });
     phase.median.stage = median_of(times, [](const TaskTimes& t) { return t.staged - t.ready; });
     phase.median.compute = median_of(times, [](const TaskTimes& t) { return t.computed - t.staged; });
+    phase.median.stalled = median_of(times, [](const TaskTimes& t) { return t.stalled; });
     phase.publish = median_of(times, [](const TaskTimes& t) { return t.published - t.computed; });
     const double usual = median_of(times, running);
     for (const TaskId task : tasks) {
@@ -47,7 +48,8 @@ void add_hops(Phase& phase, const std::vector<Hop>& hops) {
     phase.hops = hops.size();
     for (const Hop& hop : hops) phase.sum_hops += hop.total();
     phase.hop_total = median_of(hops, [](const Hop& hop) { return hop.total(); });
-    for (double Hop::*part : {&Hop::wait, &Hop::stage, &Hop::compute, &Hop::publish, &Hop::simulated}) {
+    for (double Hop::*part :
+         {&Hop::wait, &Hop::stage, &Hop::compute, &Hop::stalled, &Hop::publish, &Hop::simulated}) {
         phase.hop.*part = median_of(hops, [part](const Hop& hop) { return hop.*part; });
     }
 }
@@ -66,6 +68,7 @@ MeanWorker mean_worker(const Plan& plan, const Trace& trace) {
             mean.kinds[kind].wait += share * (times.ready - times.begun);
             mean.kinds[kind].stage += share * (times.staged - times.ready);
             mean.kinds[kind].compute += share * (times.computed - times.staged);
+            mean.kinds[kind].stalled += share * times.stalled;
             mean.tasks[kind] += share;
             free_at = times.computed;
         }

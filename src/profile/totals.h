@@ -14,6 +14,7 @@ struct Parts {
     double wait = 0;
     double stage = 0;
     double compute = 0;
+    double stalled = 0;  ///< part of `compute`: waiting for weights
     [[nodiscard]] double total() const { return wait + stage + compute; }
 };
 

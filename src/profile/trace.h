@@ -14,6 +14,7 @@ struct TaskTimes {
     double staged = 0;     ///< its inputs are in shared memory; `ready` for kinds that stage nothing
     double computed = 0;   ///< all its stores are made
     double published = 0;  ///< its signals are sent
+    double stalled = 0;    ///< part of staged to computed: one of its warps waited for weights to arrive
     bool operator==(const TaskTimes&) const = default;
 };
 

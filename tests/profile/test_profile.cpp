@@ -31,6 +31,7 @@ TEST_P(Profile, HopsAddUpToTheLaunch) {
     double simulated = 0;
     for (const Hop& hop : path) {
         for (double part : {hop.wait, hop.stage, hop.compute, hop.publish}) EXPECT_GE(part, 0);
+        EXPECT_LE(hop.stalled, hop.compute);
         measured += hop.total();
         simulated += hop.simulated;
     }

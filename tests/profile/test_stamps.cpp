@@ -41,9 +41,10 @@ protected:
             for (const Step& step : worker.queue) {
                 TaskTimes& times = truth[step.task.index()];
                 for (auto moment : kMoments) times.*moment = now += 5000 * unit();
-                stamps.tasks[step.task.index()] = {clock.at(times.begun),     clock.at(times.ready),
-                                                   clock.at(times.staged),    clock.at(times.computed),
-                                                   clock.at(times.published), 0};
+                stamps.tasks[step.task.index()] = {
+                    clock.at(times.begun),     clock.at(times.ready),
+                    clock.at(times.staged),    clock.at(times.computed),
+                    clock.at(times.published), clock.at(times.staged + 100) - clock.at(times.staged)};
             }
             for (std::size_t i = 0; i < worker.stream.size(); ++i) {
                 issued.push_back(kBegin + 500'000 * unit());
@@ -79,6 +80,7 @@ TEST_F(StampsOfALaunch, GoOnOneClock) {
         for (double time : worker) EXPECT_NEAR(time, (issued[load++] - first) * 1e-3, kRounding);
     }
     EXPECT_EQ(load, issued.size());
+    for (const TaskTimes& task : trace.tasks) EXPECT_NEAR(task.stalled, 0.1, kRounding);
     EXPECT_EQ(trace.tick, 0.032);
 }
 

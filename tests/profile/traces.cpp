@@ -54,6 +54,7 @@ Trace random_trace(const Plan& plan, unsigned seed) {
         task.staged = t % 2 == 0 ? task.ready + some() : task.ready;
         task.computed = task.staged + some();
         task.published = task.computed + some();
+        task.stalled = (task.computed - task.staged) / 3;
         free_at[worker_of[t]] = task.computed;
         trace.total = std::max(trace.total, task.published);
     }

@@ -39,6 +39,23 @@ __device__ __forceinline__ void stamp_published(const abi::Launch& launch, U32 t
     }
 }
 
+/// Adds up how long a task waits for loads. Every consumer thread makes one before such a wait.
+template <class Config>
+class StallClock {
+public:
+    __device__ __forceinline__ StallClock() {
+        if constexpr (kTraced) start_ = cycles();
+    }
+    __device__ __forceinline__ void stop(const abi::Launch& launch, U32 task) const {
+        if constexpr (kTraced) {
+            if (is_recorder<Config>()) atomicAdd(&launch.trace.tasks[task].stalled, cycles() - start_);
+        }
+    }
+
+private:
+    U64 start_ = 0;
+};
+
 /// Called by the loader's warp; `load` counts all workers' loads.
 __device__ __forceinline__ void stamp_issued(const abi::Launch& launch, U32 load) {
     if constexpr (kTraced) {

@@ -74,6 +74,7 @@ template <class Config>
 __device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, const abi::Record& record,
                                                           const abi::Launch& launch) {
     const Mbarrier& full = control().full[cursor.slot];
+    const StallClock<Config> stall;
     if (!full.passed(cursor.parity)) {
         Patience patience(launch, launch.timeout_ns);
         while (!full.passed(cursor.parity)) {
@@ -83,6 +84,7 @@ __device__ __forceinline__ const unsigned char* wait_full(Cursor cursor, const a
             }
         }
     }
+    stall.stop(launch, record.task);
     return slot_memory<Config>(cursor.slot);
 }
 
