@@ -34,7 +34,7 @@ std::optional<BusTime> bus_time(const Plan& plan, const Trace& trace, const Mach
     for (std::size_t i = 0; i < issues.size(); ++i) {
         while (bus.busy() && bus.next_end() <= issues[i].time) land_next();
         const Load& load = plan.workers[issues[i].worker].stream[issues[i].load];
-        bus.start(issues[i].time, static_cast<double>(load.bytes), i);
+        bus.start(issues[i].time, static_cast<double>(load.bytes()), i);
     }
     while (bus.busy()) land_next();
     result.idle = std::max(trace.total - bus.busy_time(), 0.0);

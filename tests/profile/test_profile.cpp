@@ -97,7 +97,7 @@ TEST_P(Profile, LoadsLandAfterTheyAreIssuedAndNotFasterThanTheBus) {
     for (std::size_t w = 0; w < plan.workers.size(); ++w) {
         ASSERT_EQ(bus->landed[w].size(), plan.workers[w].stream.size());
         for (std::size_t i = 0; i < bus->landed[w].size(); ++i) {
-            const auto size = static_cast<double>(plan.workers[w].stream[i].bytes);
+            const auto size = static_cast<double>(plan.workers[w].stream[i].bytes());
             bytes += size;
             EXPECT_GE(bus->landed[w][i], trace.loads[w][i] + size / machine.bandwidth - kRounding);
         }
