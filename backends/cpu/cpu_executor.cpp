@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "backends/cpu/counter.h"
+#include "backends/cpu/word_courier.h"
 #include "backends/reference/bind.h"
 #include "backends/reference/iterations.h"
 #include "backends/reference/play.h"
@@ -24,6 +26,9 @@ namespace {
 
 /// Looks at an event before a thread goes to sleep: about 20 us, less than a sleep and a wake-up cost.
 constexpr std::int32_t kSpins = 20'000;
+
+/// Longest pause between two looks at a word, in microseconds.
+constexpr int kLongestPause = 500;
 
 /// Random pauses that make rare interleavings likely.
 class Delays {
@@ -59,8 +64,10 @@ public:
           times_(options.traced ? plan_.graph.tasks.size() : 0) {
         const bool crowded = plan_.workers.size() > std::thread::hardware_concurrency();
         spins_ = crowded ? 0 : kSpins;
-        for (std::size_t worker = 0; worker < plan_.workers.size(); ++worker)
+        for (std::size_t worker = 0; worker < plan_.workers.size(); ++worker) {
             delays_.emplace_back(options, worker);
+            couriers_.emplace_back(plan_, arena_.data());
+        }
         for (std::size_t worker = 1; worker < plan_.workers.size(); ++worker) {
             threads_.emplace_back([this, worker] { serve(worker); });
         }
@@ -92,6 +99,7 @@ public:
         finished_.wait(lock, [this] { return running_ == 0; });
         if (!failure_) return;
         for (Counter& counter : counters_) counter.reset();
+        arena_.poison();
         epoch_ = 0;
         arrived_ = 0;
         abort_ = false;
@@ -151,7 +159,7 @@ private:
             stamp(step, &TaskTimes::ready);
             stamp(step, &TaskTimes::staged);
             delays_[worker].pause();
-            twins_.run(plan_.graph[step.task], bases_, workspaces_[worker]);
+            if (!run_task(worker, step, epoch)) return;
             delays_[worker].pause();
             stamp(step, &TaskTimes::computed);
             for (EventId event : step.signals) counters_[event.index()].signal();
@@ -172,6 +180,29 @@ private:
         }
         met_.wait(lock, [&] { return epoch_ != epoch || abort_; });
         return goes_on_ && !abort_;
+    }
+
+    /// Waits for the task's words, runs it, and publishes its own. False where the launch is over because some worker
+    /// failed.
+    bool run_task(std::size_t worker, const Step& step, std::uint32_t epoch) {
+        const Task& task = plan_.graph[step.task];
+        WordCourier& courier = couriers_[worker];
+        const std::uint32_t tag = epoch + 1;
+        const auto deadline = std::chrono::steady_clock::now() + options_.time_out;
+        const auto missing = courier.receive(task, tag, [&](int polls) {
+            // Pauses grow, so that a crowd of waiting workers leaves the processors to those that run.
+            std::this_thread::sleep_for(std::chrono::microseconds(std::min(polls, kLongestPause)));
+            return !abort_ && std::chrono::steady_clock::now() < deadline;
+        });
+        if (missing && abort_) return false;
+        if (missing) {
+            throw RunError(fmt::format("worker {} waited {} ms with task {} for a word of buffer {} '{}'",
+                                       worker, options_.time_out.count(), task_name(plan_, step.task),
+                                       missing->value, plan_.graph.regions[*missing].name));
+        }
+        twins_.run(task, courier.bases(bases_), workspaces_[worker]);
+        courier.publish(task, tag);
+        return true;
     }
 
     /// False where the launch is over because some worker failed.
@@ -211,6 +242,7 @@ private:
     StopWorkers stop_workers_;
     std::vector<Counter> counters_;
     std::vector<Workspace> workspaces_;
+    std::vector<WordCourier> couriers_;
     std::vector<Delays> delays_;
     std::vector<TaskTimes> times_;  ///< by task, of a traced launch
     std::vector<std::byte*> bases_;

@@ -18,6 +18,9 @@ public:
     /// buffers than a launch can pass. `separate`: its phases are kernels of their own.
     BoundProgram(const Plan& plan, const Emission& emission, bool separate = false);
 
+    /// Fills the arena with zero, which is the tag of no iteration. Asynchronous.
+    void clear_arena() const { arena_.clear(); }
+
     /// Writes the records with the addresses of `bindings`; synchronous. Throws UserError naming a missing or badly
     /// aligned buffer.
     void bind(const Bindings& bindings);

@@ -6,6 +6,7 @@
 #include "backends/cuda/stamp_memory.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
+#include "emit/operand_slots.h"
 #include "schedule/owner.h"
 
 namespace stretto {
@@ -66,7 +67,14 @@ public:
           threads_(static_cast<unsigned>(emission.threads)),
           shared_bytes_(static_cast<unsigned>(emission.shared_bytes)) {
         for (const Event& event : plan.events) events_.push_back(event.name);
-        for (const Task& task : plan.graph.tasks) tasks_.push_back(plan.graph.regions[task.region].name);
+        for (const Task& task : plan.graph.tasks) {
+            tasks_.push_back(plan.graph.regions[task.region].name);
+            regions_.push_back(task.region);
+        }
+        for (const Region& region : plan.graph.regions.regions) {
+            auto& names = operands_.emplace_back();
+            for (BufferId buffer : operand_slots(region)) names.push_back(plan.graph.regions[buffer].name);
+        }
         if (options.kernel.traced) stamps_.emplace(plan);
         check_residency();
         reset();
@@ -147,7 +155,9 @@ private:
         }
     }
 
+    /// Counters and epoch start again, so the words must forget their tags.
     void reset() const {
+        program_.clear_arena();
         counters_.clear();
         meeting_.clear();
         error_.clear();
@@ -168,6 +178,11 @@ private:
             return fmt::format("worker {} gave up after {} s: {} workers have not ended the iteration",
                                error.worker, seconds, error.wanted - error.seen);
         }
+        if (error.event == abi::kWordEvent) {
+            return fmt::format("worker {} gave up after {} s\n  task   {}\n  waits for a word of '{}'",
+                               error.worker, seconds, task_name(error.task),
+                               operands_.at(regions_.at(error.task).index()).at(error.seen));
+        }
         const std::string event = error.event < events_.size() ? events_[error.event] : "unknown";
         return fmt::format(
             "worker {} gave up after {} s\n  task   {}\n  event  #{} {}: {} signals are missing",
@@ -187,9 +202,11 @@ private:
     unsigned threads_;
     unsigned shared_bytes_;
     std::vector<std::string> events_;
-    std::vector<std::string> tasks_;           ///< by task: its region
-    cuda::Stream stream_ = nullptr;            ///< of the latest launch
-    std::optional<cuda::StampMemory> stamps_;  ///< of a traced program
+    std::vector<std::string> tasks_;                  ///< by task: its region
+    std::vector<RegionId> regions_;                   ///< by task
+    std::vector<std::vector<std::string>> operands_;  ///< by region: buffers by operand slot
+    cuda::Stream stream_ = nullptr;                   ///< of the latest launch
+    std::optional<cuda::StampMemory> stamps_;         ///< of a traced program
 };
 
 }  // namespace

@@ -10,10 +10,17 @@ namespace stretto {
 
 Arena::Arena(const Plan& plan) : bytes_(static_cast<std::size_t>(plan.arena_bytes)) {
     ensure(plan.offsets.size() == plan.graph.regions.buffers.size(), "the plan's buffers are not placed");
+    for (std::size_t b = 0; b < plan.offsets.size(); ++b) {
+        const Buffer& buffer = plan.graph.regions.buffers[b];
+        if (buffer.tagged) words_.push_back({plan.offsets[b], plan.offsets[b] + buffer.size_bytes()});
+    }
     poison();
 }
 
-void Arena::poison() { std::fill(bytes_.begin(), bytes_.end(), std::byte{0xff}); }
+void Arena::poison() {
+    std::fill(bytes_.begin(), bytes_.end(), std::byte{0xff});
+    for (Range words : words_) std::fill_n(bytes_.begin() + words.begin, words.size(), std::byte{0});
+}
 
 std::vector<std::byte*> base_addresses(const Plan& plan, const Bindings& bindings, std::byte* arena) {
     const std::vector<Buffer>& buffers = plan.graph.regions.buffers;

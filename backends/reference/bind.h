@@ -7,7 +7,8 @@
 
 namespace stretto {
 
-/// Memory for a plan's arena, filled with a pattern that is NaN in every float type.
+/// Memory for a plan's arena, filled with a pattern that is NaN in every float type, but for tagged buffers: their words
+/// are zero, which is the tag of no iteration.
 class Arena {
 public:
     explicit Arena(const Plan& plan);
@@ -17,6 +18,7 @@ public:
 
 private:
     std::vector<std::byte> bytes_;
+    std::vector<Range> words_;  ///< bytes of tagged buffers
 };
 
 /// Base address of every buffer: bound ones, constants in the plan, and arena buffers at their offsets. Throws RunError

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "backends/reference/play.h"
+#include "backends/reference/word_writers.h"
 
 namespace stretto {
 namespace {
@@ -27,6 +29,28 @@ void check_footprints(const Plan& plan, std::size_t task, const std::vector<Foot
             fits = footprint.box[d].begin >= 0 && footprint.box[d].end <= buffer.shape[d];
         }
         if (!fits) faults.push_back(fmt::format("task #{} has a box outside buffer '{}'", task, buffer.name));
+    }
+}
+
+/// Main loops that read a buffer as it lies do not look at tags.
+bool polls(const RegionGraph& graph, const Region& region) {
+    const auto tagged = [&](const Access& access) { return graph[BufferId(access.source)].tagged; };
+    if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
+        return std::none_of(matmul->weights.begin(), matmul->weights.end(), tagged);
+    }
+    const auto* attention = std::get_if<AttentionRegion>(&region.body);
+    return attention == nullptr || (!tagged(attention->key) && !tagged(attention->value));
+}
+
+void check_words(const RegionGraph& graph, Faults& faults) {
+    for (const Buffer& buffer : graph.buffers) {
+        const std::size_t size = size_of(buffer.dtype);
+        if (buffer.tagged && (buffer.role != BufferRole::Arena || (size != 2 && size != 4)))
+            faults.push_back(fmt::format("buffer '{}' cannot be tagged", buffer.name));
+    }
+    for (const Region& region : graph.regions) {
+        if (!polls(graph, region))
+            faults.push_back(fmt::format("region '{}' cannot wait for the words that it reads", region.name));
     }
 }
 
@@ -85,9 +109,9 @@ Faults malformed(const Plan& plan) {
 constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
 
 /// Which tasks start if task `held` never does.
-std::vector<bool> started_without(const Plan& plan, std::size_t held) {
+std::vector<bool> started_without(const Plan& plan, std::size_t held, const Play::Writers* writers) {
     std::vector<bool> started(plan.graph.tasks.size(), false);
-    Play play(plan);
+    Play play(plan, writers);
     for (bool progress = true; progress;) {
         progress = false;
         for (std::size_t worker = 0; worker < play.workers(); ++worker) {
@@ -102,10 +126,12 @@ std::vector<bool> started_without(const Plan& plan, std::size_t held) {
 }
 
 /// The exact order of a plan's tasks: a task comes before another if the other cannot start unless it is complete.
+/// Words show nothing but themselves and order nothing.
 class HappensBefore {
 public:
     explicit HappensBefore(const Plan& plan) {
-        for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) after_.push_back(started_without(plan, t));
+        for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t)
+            after_.push_back(started_without(plan, t, nullptr));
     }
     [[nodiscard]] bool operator()(std::size_t first, std::size_t second) const {
         return first != second && !after_[first][second];
@@ -123,6 +149,7 @@ struct Touch {
     std::int32_t memory = 0;  ///< -1 for the arena, else the buffer
     bool write = false;
     bool may = false;
+    bool words = false;        ///< of a tagged buffer
     std::vector<Range> bytes;  ///< ascending, disjoint
 };
 
@@ -130,7 +157,7 @@ struct Touch {
 std::vector<Range> bytes_of(const Buffer& buffer, const Box& box, std::int64_t offset) {
     std::vector<Range> runs;
     if (volume(box) == 0) return runs;
-    const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+    const std::int64_t size = buffer.element_bytes();
     const std::size_t rank = box.size();
     std::vector<std::int64_t> at;
     for (Range range : box) at.push_back(range.begin);
@@ -161,7 +188,7 @@ std::vector<Touch> touches(const Plan& plan) {
         const bool arena = buffer.role == BufferRole::Arena;
         const std::int64_t offset = arena ? plan.offsets[footprint.buffer.index()] : 0;
         all.push_back({t, plan.graph.tasks[t].region.value, footprint.buffer.value,
-                       arena ? -1 : footprint.buffer.value, write, footprint.may,
+                       arena ? -1 : footprint.buffer.value, write, footprint.may, buffer.tagged,
                        bytes_of(buffer, footprint.box, offset)});
     };
     for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
@@ -212,7 +239,7 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
             const Touch& a = all[i];
             const Touch& b = all[j];
             if (a.memory != b.memory || (!a.write && !b.write)) continue;
-            if (a.task == b.task && a.buffer == b.buffer) continue;
+            if (a.task == b.task && a.buffer == b.buffer && !a.words) continue;
             const std::vector<Range> bytes = common(a.bytes, b.bytes);
             if (bytes.empty()) continue;
             const auto report = [&](const char* what) {
@@ -221,6 +248,10 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
                     task_name(plan, TaskId(b.task)), bytes[0].begin, bytes[0].end,
                     a.memory < 0 ? "the arena" : plan.graph.regions.buffers[a.memory].name));
             };
+            if (a.words || b.words) {
+                if (a.buffer == b.buffer && a.write && b.write) report("two tasks write the same word");
+                continue;
+            }
             if (a.region == b.region && a.buffer == b.buffer && a.write && b.write) {
                 if (!a.may || !b.may) report("two tasks of one region write the same bytes");
                 continue;
@@ -243,7 +274,9 @@ void check_reads(const Plan& plan, const std::vector<Touch>& all, const HappensB
         if (read.write || !volatile_memory) continue;
         std::vector<Range> missing = read.bytes;
         for (const Touch& write : all) {
-            if (!write.write || write.memory != read.memory || !before(write.task, read.task)) continue;
+            if (!write.write || write.memory != read.memory) continue;
+            const bool there = read.words ? write.region < read.region : before(write.task, read.task);
+            if (!there) continue;
             if (write.buffer == read.buffer) {
                 if (!write.may) missing = without(missing, write.bytes);
                 continue;
@@ -264,6 +297,37 @@ void check_reads(const Plan& plan, const std::vector<Touch>& all, const HappensB
                                          task_name(plan, TaskId(read.task)), missing[0].begin, missing[0].end,
                                          plan.graph.regions.buffers[read.buffer].name));
         }
+    }
+}
+
+/// Another buffer's stores could change the tags of words.
+void check_words_apart(const Plan& plan, const std::vector<Touch>& all, Faults& faults) {
+    std::set<std::int32_t> touched;
+    for (const Touch& touch : all) {
+        if (touch.memory < 0) touched.insert(touch.buffer);
+    }
+    const auto bytes_of_buffer = [&](std::int32_t b) {
+        const std::int64_t offset = plan.offsets[static_cast<std::size_t>(b)];
+        return Range{offset, offset + plan.graph.regions[BufferId(b)].size_bytes()};
+    };
+    for (std::int32_t a : touched) {
+        for (std::int32_t b : touched) {
+            if (a == b || !plan.graph.regions[BufferId(a)].tagged) continue;
+            if (!intersects(bytes_of_buffer(a), bytes_of_buffer(b))) continue;
+            faults.push_back(fmt::format("the words of '{}' share bytes with '{}'",
+                                         plan.graph.regions[BufferId(a)].name,
+                                         plan.graph.regions[BufferId(b)].name));
+        }
+    }
+}
+
+/// A word that may stay unwritten would be waited for in vain.
+void check_sure_writes(const Plan& plan, const std::vector<Touch>& all, Faults& faults) {
+    for (const Touch& touch : all) {
+        if (!touch.words || !touch.may) continue;
+        faults.push_back(fmt::format("task {} may leave words of '{}' unwritten",
+                                     task_name(plan, TaskId(touch.task)),
+                                     plan.graph.regions.buffers[touch.buffer].name));
     }
 }
 
@@ -301,8 +365,10 @@ void check_signals(const Plan& plan, Faults& faults) {
 std::vector<std::string> exhaustive_check(const Plan& plan) {
     Faults faults = malformed(plan);
     if (!faults.empty()) return faults;
+    check_words(plan.graph.regions, faults);
     check_signals(plan, faults);
-    const std::vector<bool> started = started_without(plan, kNobody);
+    const Play::Writers writers = word_writers(plan);
+    const std::vector<bool> started = started_without(plan, kNobody, &writers);
     if (!std::all_of(started.begin(), started.end(), [](bool yes) { return yes; })) {
         faults.push_back("the plan gets stuck");
         return faults;
@@ -311,6 +377,8 @@ std::vector<std::string> exhaustive_check(const Plan& plan) {
     const std::vector<Touch> all = touches(plan);
     check_pairs(plan, all, before, faults);
     check_reads(plan, all, before, faults);
+    check_words_apart(plan, all, faults);
+    check_sure_writes(plan, all, faults);
     check_outputs(plan, all, faults);
     return faults;
 }

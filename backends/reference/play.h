@@ -12,8 +12,17 @@ namespace stretto {
 /// Requires: every id in the plan's queues, waits and signals is inside its table.
 class Play {
 public:
-    explicit Play(const Plan& plan)
-        : plan_(plan), position_(plan.workers.size(), 0), received_(plan.events.size(), 0) {}
+    /// By task: the tasks whose words it needs.
+    using Writers = std::vector<std::vector<TaskId>>;
+
+    /// A task starts when its counters allow it and the words that it reads are there; without `writers` tasks do not
+    /// wait for words.
+    explicit Play(const Plan& plan, const Writers* writers = nullptr)
+        : plan_(plan),
+          writers_(writers),
+          position_(plan.workers.size(), 0),
+          received_(plan.events.size(), 0),
+          done_(plan.graph.tasks.size(), false) {}
 
     [[nodiscard]] std::size_t workers() const { return position_.size(); }
     [[nodiscard]] bool finished(std::size_t worker) const {
@@ -31,9 +40,14 @@ public:
     [[nodiscard]] std::string blocked() const;
 
 private:
+    /// A task whose words the task still needs; invalid where there is none.
+    [[nodiscard]] TaskId missing_writer(TaskId task) const;
+
     const Plan& plan_;
+    const Writers* writers_;
     std::vector<std::size_t> position_;
     std::vector<std::uint32_t> received_;
+    std::vector<bool> done_;  ///< by task
 };
 
 /// "#412 layers.3.mlp.down"

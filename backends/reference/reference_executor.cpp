@@ -9,6 +9,7 @@
 #include "backends/reference/play.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/watch.h"
+#include "backends/reference/word_writers.h"
 #include "base/error.h"
 
 namespace stretto {
@@ -62,6 +63,7 @@ public:
         : plan_(std::move(plan)),
           options_(options),
           twins_(plan_.graph.regions, options.consumer_warps),
+          writers_(word_writers(plan_)),
           arena_(plan_),
           stop_workers_(stop_workers(plan_)) {}
 
@@ -81,7 +83,7 @@ private:
         Workspace workspace;
         workspace.guard = &watch;
         Picker picker(options_, plan_.workers.size());
-        Play play(plan_);
+        Play play(plan_, &writers_);
         while (const auto worker = picker.pick(play)) {
             const TaskId task = play.next(*worker).task;
             watch.begin(task, *worker);
@@ -95,6 +97,7 @@ private:
     Plan plan_;
     ReferenceOptions options_;
     Twins twins_;
+    Play::Writers writers_;
     Arena arena_;
     StopWorkers stop_workers_;
 };

@@ -107,12 +107,23 @@ __device__ __forceinline__ void consume(const abi::Launch& launch, const abi::Wo
                 __syncwarp();  // the record's place is filled again only after all lanes have read it
             }
         }
-        if (threadIdx.x == 0 && end_iteration(launch, iteration)) shared.ended[epoch % 2] = 1;
+        if (threadIdx.x == 0) {
+            if (end_iteration(launch, iteration)) shared.ended[epoch % 2] = 1;
+            shared.tag = epoch + 2;
+        }
         if (!repeats) return;
         __syncwarp();
         consumer_barrier<Config>();
         if (shared.ended[epoch % 2] != 0) return;
     }
+}
+
+/// One thread reads the number of earlier iterations. Others may have finished this launch's first one already, but not
+/// all: this worker has not.
+__device__ __forceinline__ void read_epoch(const abi::Launch& launch) {
+    const U64 finished = *static_cast<volatile U64*>(&launch.meeting->finished);
+    control().epoch = static_cast<U32>(finished / (gridDim.x * launch.kernels));
+    control().tag = control().epoch + 1;
 }
 
 template <class Kinds, class Config>
@@ -126,9 +137,7 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
             shared.loads_given_up[place] = 0;
             shared.ended[place] = 0;
         }
-        // Others may have finished this launch's first iteration already, but not all: this worker has not.
-        shared.epoch = static_cast<U32>(*static_cast<volatile U64*>(&launch.meeting->finished) /
-                                        (gridDim.x * launch.kernels));
+        read_epoch(launch);
     }
     if (threadIdx.x < 32 && range.record_count > 0) {
         const RecordFetch fetch(launch, launch.records + range.first_record);
@@ -140,7 +149,11 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
     if (threadIdx.x >= Config::kThreads) {
         load_stream<Config>(launch, range);
     } else {
-        wait_for_kernel_before();
+        if (wait_for_kernel_before()) {
+            // The kernel before may have been one of the launch before when the epoch was read.
+            if (threadIdx.x == 0) read_epoch(launch);
+            consumer_barrier<Config>();
+        }
         consume<Kinds, Config>(launch, range);
         stamp_clocks<Config>(launch, &abi::WorkerStamps::end);
     }

@@ -82,22 +82,6 @@ __device__ __forceinline__ void write(T* at, Value<T> value) {
     *at = narrow<T>(value);
 }
 
-/// The buffers of one task. The addresses are global memory: saying so spares the generic address checks.
-class Operands {
-public:
-    __device__ __forceinline__ explicit Operands(const abi::Record& record) : record_(record) {}
-
-    template <class T>
-    [[nodiscard]] __device__ __forceinline__ T* at(int slot) const {
-        T* pointer = reinterpret_cast<T*>(record_.operands[slot]);
-        __builtin_assume(__isGlobal(pointer));
-        return pointer;
-    }
-
-private:
-    const abi::Record& record_;
-};
-
 template <int N>
 struct Number {};
 

@@ -28,7 +28,7 @@ struct Field {
     double least = 0;  ///< smallest number that makes sense
 };
 
-const std::array<Field, 13> kFields{{{"name", &Machine::name},
+const std::array<Field, 15> kFields{{{"name", &Machine::name},
                                      {"arch", &Machine::arch},
                                      {"workers", &Machine::workers},
                                      {"consumer_warps", &Machine::consumer_warps, 1},
@@ -38,6 +38,8 @@ const std::array<Field, 13> kFields{{{"name", &Machine::name},
                                      {"counter_us", &Machine::counter_us},
                                      {"counter_wait_us", &Machine::counter_wait_us},
                                      {"signal_us", &Machine::signal_us},
+                                     {"word_us", &Machine::word_us},
+                                     {"word_byte_us", &Machine::word_byte_us},
                                      {"barrier_us", &Machine::barrier_us},
                                      {"task_us", &Machine::task_us},
                                      {"load_latency_us", &Machine::load_latency_us}}};

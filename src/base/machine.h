@@ -19,6 +19,8 @@ struct Machine {
     double counter_us = 1;            ///< hand-off by a counter: release, propagation, acquire
     double counter_wait_us = 0;       ///< each further counter that the same task waits for
     double signal_us = 0;             ///< each further counter that the same task signals
+    double word_us = 1;               ///< hand-off by epoch-tagged words: store, propagation, poll
+    double word_byte_us = 0;          ///< each byte of words that one task polls
     double barrier_us = 1;            ///< hand-off by a barrier over all workers
     double task_us = 0;               ///< fixed cost of starting a task
     double load_latency_us = 0;       ///< one dependent load of another worker's result

@@ -17,7 +17,7 @@ constexpr std::size_t kMostHops = 400;
 using Text = std::back_insert_iterator<std::string>;
 
 const char* hand_off_name(HandOff kind) {
-    constexpr std::array<const char*, 3> kNames{"same worker", "counter", "barrier"};
+    constexpr std::array<const char*, 4> kNames{"same worker", "counter", "barrier", "words"};
     return kNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -71,10 +71,10 @@ private:
     }
 
     void hand_offs() {
-        std::array<std::size_t, 3> edges{};
+        std::array<std::size_t, 4> edges{};
         for (const Edge& edge : plan_.edges) ++edges.at(static_cast<std::size_t>(edge.kind));
         fmt::format_to(out_, "hand-offs between regions\n");
-        for (const HandOff kind : {HandOff::SameWorker, HandOff::Counter, HandOff::Barrier}) {
+        for (const HandOff kind : {HandOff::SameWorker, HandOff::Words, HandOff::Counter, HandOff::Barrier}) {
             fmt::format_to(out_, "  {:<12}{:>6}\n", hand_off_name(kind),
                            edges.at(static_cast<std::size_t>(kind)));
         }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cost/bus.h"
 #include "cost/work.h"
+#include "verify/word_waits.h"
 
 namespace stretto {
 namespace {
@@ -47,11 +48,12 @@ public:
     Simulator(const Plan& plan, const Machine& machine)
         : plan_(plan),
           machine_(machine),
+          words_(plan),
           estimate_(plan.graph),
           bus_(machine.bandwidth),
           states_(plan.workers.size()),
-          counts_(plan.events.size(), 0),
-          waiters_(plan.events.size()),
+          counts_(plan.events.size() + words_.sets(), 0),
+          waiters_(counts_.size()),
           worker_of_(plan.graph.tasks.size(), 0),
           decided_by_(plan.graph.tasks.size()) {
         result_.tasks.resize(plan.graph.tasks.size());
@@ -139,20 +141,39 @@ private:
         const Step& step = current(w);
         if (state.step > 0) decided_by_[step.task.index()] = plan_.workers[w].queue[state.step - 1].task;
         state.unmet = 0;
-        for (const Wait& wait : step.waits) {
-            const auto own = std::count(state.in_flight.begin(), state.in_flight.end(), wait.event);
-            const std::uint32_t known = counts_[wait.event.index()] + static_cast<std::uint32_t>(own);
-            if (known >= wait.target) continue;
-            waiters_[wait.event.index()].push_back({wait.target - static_cast<std::uint32_t>(own), w});
-            ++state.unmet;
+        for (const Wait& wait : step.waits) wait_for(w, wait.event, wait.target);
+        for (std::size_t set : words_.read_by(step.task)) {
+            wait_for(w, event_of(set), static_cast<std::uint32_t>(words_.writers(set).size()));
         }
         if (state.unmet == 0) ready(w, now);
+    }
+
+    void wait_for(std::size_t w, EventId event, std::uint32_t target) {
+        State& state = states_[w];
+        const auto own = std::count(state.in_flight.begin(), state.in_flight.end(), event);
+        if (counts_[event.index()] + static_cast<std::uint32_t>(own) >= target) return;
+        waiters_[event.index()].push_back({target - static_cast<std::uint32_t>(own), w});
+        ++state.unmet;
+    }
+
+    [[nodiscard]] EventId event_of(std::size_t set) const {
+        return EventId(static_cast<std::int64_t>(plan_.events.size() + set));
+    }
+
+    /// Time that a task's threads spend on asking for words.
+    [[nodiscard]] double polling(TaskId task) const {
+        std::int64_t words = 0;
+        for (const Footprint& read : plan_.graph[task].reads) {
+            if (plan_.graph.regions[read.buffer].tagged) words += volume(read.box);
+        }
+        return static_cast<double>(words * kWordBytes) * machine_.word_byte_us;
     }
 
     void ready(std::size_t w, double now) {
         const auto waits = static_cast<double>(current(w).waits.size());
         span(w).ready = now;
-        schedule(now + std::max(waits - 1, 0.0) * machine_.counter_wait_us, Kind::Start, w);
+        const double counters = std::max(waits - 1, 0.0) * machine_.counter_wait_us;
+        schedule(now + counters + polling(current(w).task), Kind::Start, w);
     }
 
     void arrive(const Happening& signal) {
@@ -219,17 +240,22 @@ private:
     void task_done(std::size_t w, double now) {
         const Step& step = current(w);
         span(w).end = now;
-        for (EventId event : step.signals) {
-            states_[w].in_flight.push_back(event);
-            schedule(now + propagation(event), Kind::Signal, w, event, step.task);
-        }
+        for (EventId event : step.signals) send(w, event, step.task, now);
+        for (std::size_t set : words_.written_by(step.task)) send(w, event_of(set), step.task, now);
         ++states_[w].step;
         arrive_at_step(w, now);
     }
 
+    void send(std::size_t w, EventId event, TaskId from, double now) {
+        states_[w].in_flight.push_back(event);
+        schedule(now + propagation(event), Kind::Signal, w, event, from);
+    }
+
     [[nodiscard]] double propagation(EventId event) const {
+        if (event.index() >= plan_.events.size()) return machine_.word_us;
         switch (plan_.events[event.index()].kind) {
             case HandOff::SameWorker:
+            case HandOff::Words:
                 return 0;
             case HandOff::Counter:
                 return machine_.counter_us;
@@ -267,13 +293,15 @@ private:
 
     const Plan& plan_;
     const Machine& machine_;
+    verifying::WordWaits words_;
     WorkEstimate estimate_;
     Bus bus_;
     std::vector<State> states_;
+    // By event; behind the plan's events, one for each set of words, to which every writer of the set signals.
     std::vector<std::uint32_t> counts_;
-    std::vector<std::vector<Waiter>> waiters_;  ///< by event
-    std::vector<std::size_t> worker_of_;        ///< by task
-    std::vector<TaskId> decided_by_;            ///< by task: what its start waited for last
+    std::vector<std::vector<Waiter>> waiters_;
+    std::vector<std::size_t> worker_of_;  ///< by task
+    std::vector<TaskId> decided_by_;      ///< by task: what its start waited for last
     std::uint64_t number_ = 0;
     std::priority_queue<Happening, std::vector<Happening>, std::greater<>> happenings_;
     Simulation result_;

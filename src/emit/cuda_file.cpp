@@ -24,7 +24,33 @@ void print_constructor(std::string& out, const CudaFunctor& functor) {
         fmt::format_to(to, "{}{}(operands.at<{}>({}))", separator, pointer.name, pointer.type, pointer.value);
         separator = ", ";
     }
+    if (functor.words) fmt::format_to(to, "{}words(operands.words())", separator);
     out += " {}\n";
+}
+
+/// `ready`: do all words have the launch's tag? `missing`: the operand of the first that has not.
+void print_struct(std::string& out, const CudaStruct& early) {
+    auto to = std::back_inserter(out);
+    fmt::format_to(to, "    struct {} {{\n        static constexpr bool kWords = {};\n", early.name,
+                   !early.words.empty());
+    for (const CudaMember& member : early.members)
+        fmt::format_to(to, "        {} {};\n", member.type, member.name);
+    if (!early.words.empty()) {
+        std::string ready;
+        std::string missing;
+        for (const CudaStruct::Word& word : early.words) {
+            fmt::format_to(std::back_inserter(ready), "{}{}.tag == tag", ready.empty() ? "" : " && ",
+                           word.member);
+            fmt::format_to(std::back_inserter(missing), "{}.tag != tag ? {}u : ", word.member, word.slot);
+        }
+        fmt::format_to(to, "        __device__ __forceinline__ bool ready(U32 tag) const {{ return {}; }}\n",
+                       ready);
+        fmt::format_to(
+            to,
+            "        __device__ __forceinline__ U32 missing(U32 tag) const {{ return {}kNoneMissing; }}\n",
+            missing);
+    }
+    out += "    };\n";
 }
 
 }  // namespace
@@ -40,15 +66,10 @@ std::string print(const CudaFunctor& functor) {
         fmt::format_to(to, "    static constexpr {} {} = {};\n", constant.type, constant.name,
                        constant.value);
     }
-    for (const CudaStruct& nested : functor.structs) {
-        fmt::format_to(to, "    struct {} {{\n", nested.name);
-        for (const CudaMember& member : nested.members) {
-            fmt::format_to(to, "        {} {};\n", member.type, member.name);
-        }
-        out += "    };\n";
-    }
+    for (const CudaStruct& nested : functor.structs) print_struct(out, nested);
     for (const CudaMember& pointer : functor.pointers)
         fmt::format_to(to, "    {}* {};\n", pointer.type, pointer.name);
+    if (functor.words) out += "    Words words;\n";
     print_constructor(out, functor);
     for (const CudaFunction& function : functor.functions) {
         fmt::format_to(to, "    __device__ __forceinline__ {} {}({}) const {{\n", function.result,

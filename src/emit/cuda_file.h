@@ -20,9 +20,16 @@ struct CudaFunction {
     std::vector<std::string> body;  ///< statements
 };
 
+/// What was loaded ahead of its use.
 struct CudaStruct {
+    /// A member of type Word<>, which may not be ready, and its operand slot.
+    struct Word {
+        std::string member;
+        std::size_t slot = 0;
+    };
     std::string name;
     std::vector<CudaMember> members;
+    std::vector<Word> words;
 };
 
 /// The expressions of one region, as the struct that a task kind's template takes.
@@ -33,6 +40,7 @@ struct CudaFunctor {
     std::vector<CudaStruct> structs;
     std::vector<CudaMember> pointers;  ///< `type` is the element, `value` the operand slot
     std::vector<CudaFunction> functions;
+    bool words = false;  ///< has a member `words`, by which it reads and writes tagged buffers
 };
 
 /// One entry of the kind list: a template of device/stretto/kinds and its functor.

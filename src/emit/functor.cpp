@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
-#include <utility>
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
@@ -57,8 +56,8 @@ public:
         kind_.task_template = "Map";
         ensure_small(volume(region.space));
         Scope scope;
-        std::vector<std::string> lines = unravelled("at", region.space, 0, scope.coordinates);
-        add_function("void", "store", {{"I32", "at", ""}}, stores(region.stores, scope, std::move(lines)));
+        const std::vector<std::string> lines = unravelled("at", region.space, 0, scope.coordinates);
+        add_stores(region.stores, scope, lines, {{"I32", "at", ""}}, {});
         return finished();
     }
 
@@ -107,9 +106,10 @@ public:
                                    constant("kStats", static_cast<std::int64_t>(region.stats.size()))};
         add_prologue(region, acc);
         if (!region.streamed) add_weights(region);
-        add_epilogue(
+        add_stores(
             region.stores,
-            {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc});
+            {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc},
+            {}, {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}}, {{"const Acc*", "acc", ""}});
         return finished();
     }
 
@@ -243,7 +243,7 @@ private:
             add_function("Acc", "stat_finish", {which, at[0], at[1], {"Acc", "sum", ""}, at[3]},
                          returned(region.stats[j].finish, finish, acc, {}));
         }
-        CudaStruct early{"LeftEarly", {}};
+        CudaStruct early{"LeftEarly", {}, {}};
         Statements loads(pointers_, scope);
         Statements body(pointers_, scope);
         std::string values;
@@ -257,33 +257,46 @@ private:
         kind_.functor.structs.push_back(std::move(early));
     }
 
-    /// Makes the plain loads of `expr` members of `early`, whose initializers are added to `values`.
+    /// Makes the early loads of `expr` members of `early`, whose initializers are added to `values`.
     static Statements::Known known_early(Statements& loads, const Expr& expr, CudaStruct& early,
                                          std::string& values) {
-        Statements::Known known = loads.plain_loads(expr);
-        for (auto& [node, text] : known) {
-            const std::string member = fmt::format("e{}", early.members.size());
-            early.members.push_back({value_name(expr.nodes[node].type), member, ""});
-            values += (values.empty() ? "" : ", ") + std::exchange(text, "early." + member);
+        Statements::Known known;
+        for (const Statements::EarlyLoad& load : loads.early_loads(expr)) {
+            auto found = std::find_if(early.members.begin(), early.members.end(),
+                                      [&](const CudaMember& member) { return member.value == load.value; });
+            if (found == early.members.end()) {
+                const std::string member = fmt::format("e{}", early.members.size());
+                found = early.members.insert(found, {load.type, member, load.value});
+                if (load.words) early.words.push_back({member, *load.words});
+                values += (values.empty() ? "" : ", ") + load.value;
+            }
+            const std::string kept = "early." + found->name;
+            known[load.node] =
+                load.words ? converted(kept + ".value()", load.element, expr.nodes[load.node].type) : kept;
         }
         return known;
     }
 
-    /// Splits the stores in two functions, so that what they load is on its way before the sums are there.
-    void add_epilogue(const std::vector<Store>& list, const Scope& scope) {
-        CudaStruct early{"Early", {}};
+    /// Splits the stores in two functions, so that what they load is on its way together, and before the results of the
+    /// main loop are there: load(at) and store(at, results, early), which both begin with `lines`.
+    void add_stores(const std::vector<Store>& list, const Scope& scope, const std::vector<std::string>& lines,
+                    std::vector<CudaMember> at, const std::vector<CudaMember>& results) {
+        CudaStruct early{"Early", {}, {}};
         std::string values;
         Statements loads(pointers_, scope);
         Statements body(pointers_, scope);
+        for (const std::string& line : lines) {
+            loads.add(line);
+            body.add(line);
+        }
         for (const Store& store : list) {
             body.store(store, known_early(loads, store.expr, early, values));
         }
-        const std::vector<CudaMember> at{{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}};
         loads.add(fmt::format("return {{{}}};", values));
         add_function("Early", "load", at, loads.take());
-        add_function("void", "store",
-                     {at[0], at[1], at[2], {"const Acc*", "acc", ""}, {"const Early&", "early", ""}},
-                     body.take());
+        at.insert(at.end(), results.begin(), results.end());
+        at.push_back({"const Early&", "early", ""});
+        add_function("void", "store", std::move(at), body.take());
         kind_.functor.structs.push_back(std::move(early));
     }
 
@@ -314,8 +327,11 @@ private:
 
     CudaKind finished() {
         for (std::size_t slot : pointers_.used()) {
-            kind_.functor.pointers.push_back({element_name(pointers_.buffer(slot).dtype),
+            const Buffer& buffer = pointers_.buffer(slot);
+            const std::string element = element_name(buffer.dtype);
+            kind_.functor.pointers.push_back({buffer.tagged ? fmt::format("Tagged<{}>", element) : element,
                                               fmt::format("p{}", slot), fmt::format("{}", slot)});
+            kind_.functor.words |= buffer.tagged;
         }
         return std::move(kind_);
     }

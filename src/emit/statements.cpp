@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
-#include "emit/index_text.h"
 #include "emit/operation_text.h"
 
 namespace stretto {
@@ -20,6 +19,11 @@ std::string Pointers::name(BufferId buffer) {
     return fmt::format("p{}", slot);
 }
 
+std::optional<std::size_t> Pointers::words(BufferId buffer) const {
+    if (!graph_[buffer].tagged) return std::nullopt;
+    return static_cast<std::size_t>(std::find(slots_.begin(), slots_.end(), buffer) - slots_.begin());
+}
+
 bool Pointers::wide(BufferId buffer) const {
     return volume(graph_[buffer].shape) > std::numeric_limits<std::int32_t>::max();
 }
@@ -30,29 +34,32 @@ std::string Statements::declare(DType type, const std::string& value) {
     return name;
 }
 
+IndexText Statements::index(const Access& access, const std::vector<std::string>& indirect) const {
+    IndexText text = index_text(access.map, scope_.coordinates, pointers_.wide(BufferId(access.source)));
+    for (std::size_t i = 0; i < indirect.size(); ++i) {
+        text.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
+                                   access.indirect[i].stride);
+    }
+    return text;
+}
+
 std::string Statements::load(const Access& access, const std::vector<std::string>& indirect) {
     const BufferId buffer(access.source);
-    IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
-    for (std::size_t i = 0; i < indirect.size(); ++i) {
-        index.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
-                                    access.indirect[i].stride);
-    }
-    const std::string value = fmt::format("read({} + ({}))", pointers_.name(buffer), index.offset);
-    if (index.inside.empty()) return value;
-    return fmt::format("({}) ? {} : {}(0)", index.inside, value, value_name(access.type));
+    const IndexText at = index(access, indirect);
+    const auto slot = pointers_.words(buffer);
+    const std::string words = slot ? fmt::format(", words, {}", *slot) : "";
+    const std::string value = fmt::format("read({} + ({}){})", pointers_.name(buffer), at.offset, words);
+    if (at.inside.empty()) return value;
+    return fmt::format("({}) ? {} : {}(0)", at.inside, value, value_name(access.type));
 }
 
 void Statements::write_at(const Access& access, const std::vector<std::string>& indirect,
                           const std::string& element) {
     const BufferId buffer(access.source);
-    IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
-    for (std::size_t i = 0; i < indirect.size(); ++i) {
-        index.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
-                                    access.indirect[i].stride);
-    }
-    const std::string statement =
-        fmt::format("write({} + ({}), {});", pointers_.name(buffer), index.offset, element);
-    add(index.inside.empty() ? statement : fmt::format("if ({}) {}", index.inside, statement));
+    const IndexText at = index(access, indirect);
+    const std::string statement = fmt::format("write({} + ({}), {}{});", pointers_.name(buffer), at.offset,
+                                              element, pointers_.words(buffer) ? ", words" : "");
+    add(at.inside.empty() ? statement : fmt::format("if ({}) {}", at.inside, statement));
 }
 
 std::string Statements::value_of(const Expr& expr, const ExprNode& node,
@@ -97,11 +104,24 @@ std::vector<std::string> Statements::evaluate(const Expr& expr, const Known& kno
     return variables;
 }
 
-Statements::Known Statements::plain_loads(const Expr& expr) {
-    Known loads;
+std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
+    std::vector<EarlyLoad> loads;
     for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
         const ExprNode& node = expr.nodes[i];
-        if (node.op == Op::Load && node.args.empty()) loads[i] = value_of(expr, node, {});
+        if (node.op != Op::Load || !node.args.empty()) continue;
+        const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
+        const BufferId buffer(access.source);
+        const auto slot = pointers_.words(buffer);
+        if (!slot) {
+            loads.push_back({i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt});
+            continue;
+        }
+        const std::string type = fmt::format("Word<{}>", element_name(access.type));
+        const IndexText at = index(access, {});
+        std::string value = fmt::format("ask({} + ({}))", pointers_.name(buffer), at.offset);
+        if (!at.inside.empty())
+            value = fmt::format("({}) ? {} : {}{{0, words.tag()}}", at.inside, value, type);
+        loads.push_back({i, type, std::move(value), access.type, slot});
     }
     return loads;
 }

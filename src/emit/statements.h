@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "emit/index_text.h"
 #include "fuse/region.h"
 
 namespace stretto {
@@ -24,6 +26,8 @@ public:
 
     /// Name of the pointer to `buffer`; remembers that it is used.
     [[nodiscard]] std::string name(BufferId buffer);
+    /// Slot of a tagged buffer; nothing for others.
+    [[nodiscard]] std::optional<std::size_t> words(BufferId buffer) const;
     /// Does an element offset into the buffer need 64 bits?
     [[nodiscard]] bool wide(BufferId buffer) const;
 
@@ -47,8 +51,15 @@ public:
 
     /// Evaluates `expr`; returns the variables of its nodes (variables[i] for node i).
     std::vector<std::string> evaluate(const Expr& expr, const Known& known = {});
-    /// The loads of `expr` that need nothing but coordinates, as expressions of their nodes' types.
-    [[nodiscard]] Known plain_loads(const Expr& expr);
+    /// A load that needs nothing but coordinates, made ahead of the rest of its expression.
+    struct EarlyLoad {
+        std::size_t node = 0;
+        std::string type;   ///< of the variable that keeps what was loaded
+        std::string value;  ///< what to load
+        DType element = DType::F32;
+        std::optional<std::size_t> words;  ///< operand slot, where it yields a Word<> that may not be ready
+    };
+    [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     void store(const Store& store, const Known& known = {});
@@ -60,6 +71,7 @@ public:
 
 private:
     std::string declare(DType type, const std::string& value);
+    [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);
     void write_at(const Access& access, const std::vector<std::string>& indirect, const std::string& element);
     [[nodiscard]] std::string value_of(const Expr& expr, const ExprNode& node,

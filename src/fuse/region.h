@@ -21,6 +21,9 @@ enum class BufferRole : std::uint8_t {
     Arena,      ///< intermediate
 };
 
+/// Bytes of an epoch-tagged word: 32 bits of value, 32 bits of tag.
+inline constexpr std::int64_t kWordBytes = 8;
+
 /// A dense row-major allocation.
 struct Buffer {
     std::string name;
@@ -28,13 +31,17 @@ struct Buffer {
     Shape shape;
     BufferRole role = BufferRole::Arena;
     std::shared_ptr<const std::vector<std::byte>> bytes;  ///< of a Constant
+    /// Of an Arena buffer, chosen by `schedule`: each element lies in an 8-byte word beside the tag of the iteration that
+    /// wrote it, so that its readers can wait for the element itself.
+    bool tagged = false;
 
-    [[nodiscard]] std::int64_t size_bytes() const {
-        return volume(shape) * static_cast<std::int64_t>(size_of(dtype));
+    [[nodiscard]] std::int64_t element_bytes() const {
+        return tagged ? kWordBytes : static_cast<std::int64_t>(size_of(dtype));
     }
+    [[nodiscard]] std::int64_t size_bytes() const { return volume(shape) * element_bytes(); }
     bool operator==(const Buffer& other) const {
         return name == other.name && dtype == other.dtype && shape == other.shape && role == other.role &&
-               same_bytes(bytes, other.bytes);
+               tagged == other.tagged && same_bytes(bytes, other.bytes);
     }
 };
 

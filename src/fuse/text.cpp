@@ -151,6 +151,7 @@ void read_body(Reader& in, AttentionRegion& region) {
 void write(Writer& out, const Buffer& buffer) {
     out.put(kRoleNames[buffer.role], ' ', Quoted{buffer.name}, " : ");
     write(out, buffer.dtype, buffer.shape);
+    if (buffer.tagged) out.put(" tagged");
     if (buffer.bytes != nullptr) out.put(' ', Blob{*buffer.bytes});
 }
 
@@ -160,6 +161,7 @@ Buffer read_buffer(Reader& in) {
     buffer.name = in.quoted();
     in.expect(":");
     read_type(in, buffer.dtype, buffer.shape);
+    buffer.tagged = in.accept("tagged");
     if (in.next_is_blob()) buffer.bytes = std::make_shared<const std::vector<std::byte>>(in.blob());
     return buffer;
 }

@@ -140,7 +140,9 @@ Plan place_buffers(Plan plan) {
         const std::int64_t size = aligned(std::max<std::int64_t>(buffers[b].size_bytes(), 1));
         std::vector<Range> taken;
         for (const Placed& other : placed) {
-            if (!dies_before(other.buffer, b) && !dies_before(b, other.buffer)) taken.push_back(other.bytes);
+            const bool words = buffers[b].tagged || buffers[other.buffer].tagged;
+            if (words || (!dies_before(other.buffer, b) && !dies_before(b, other.buffer)))
+                taken.push_back(other.bytes);
         }
         std::sort(taken.begin(), taken.end(), [](Range x, Range y) { return x.begin < y.begin; });
         std::int64_t offset = 0;

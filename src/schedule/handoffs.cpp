@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "schedule/words.h"
 
 namespace stretto {
 namespace {
@@ -35,7 +36,14 @@ public:
     }
 
     void run() {
-        for (std::size_t r = 0; r < graph_.regions.regions.size(); ++r) connect(r);
+        std::vector<std::int32_t> worker_of;
+        for (const Place& place : where_) worker_of.push_back(static_cast<std::int32_t>(place.worker));
+        choose_words(plan_.graph, worker_of, machine_);
+        orders_ = orders_beside_words(graph_);
+        for (std::size_t r = 0; r < graph_.regions.regions.size(); ++r) {
+            connect(r);
+            name_words(r);
+        }
     }
 
 private:
@@ -69,7 +77,7 @@ private:
         std::map<std::size_t, Needs, std::greater<>>
             needs;  // the latest writers first: they may cover the others
         for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
-            for (Range range : graph_.tasks[static_cast<std::size_t>(t)].after) {
+            for (Range range : orders_[static_cast<std::size_t>(t)]) {
                 needs[region_of(range.begin)][t].push_back(range);
             }
         }
@@ -105,6 +113,21 @@ private:
             return;
         }
         for (const auto& [writer, choice] : chosen) add_counters(writer, region, choice, needs[writer]);
+    }
+
+    /// Records the regions from which words are all that a region needs.
+    void name_words(std::size_t region) {
+        const Range tasks = graph_.tasks_of[region];
+        std::set<std::size_t, std::greater<>> sources;
+        for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
+            for (Range range : graph_.tasks[static_cast<std::size_t>(t)].after) {
+                if (!on_same_worker(t, range)) sources.insert(region_of(range.begin));
+            }
+        }
+        for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
+            for (Range range : orders_[static_cast<std::size_t>(t)]) sources.erase(region_of(range.begin));
+        }
+        for (std::size_t source : sources) plan_.edges.push_back(edge(source, region, HandOff::Words));
     }
 
     /// A task polls all its counters together: the first costs the hand-off, the others a little each.
@@ -247,6 +270,7 @@ private:
     const Machine& machine_;
     const TaskGraph& graph_;
     std::vector<Place> where_;
+    std::vector<std::vector<Range>> orders_;  ///< by task: those before it that its words do not show
     /// complete_[r][q]: when any task of r starts, all of q is complete.
     std::vector<std::vector<bool>> complete_;
     std::map<std::pair<std::int64_t, std::int64_t>, EventId> events_;

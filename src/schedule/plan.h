@@ -8,7 +8,7 @@
 namespace stretto {
 
 /// How one region's results reach another.
-enum class HandOff : std::uint8_t { SameWorker, Counter, Barrier };
+enum class HandOff : std::uint8_t { SameWorker, Counter, Barrier, Words };
 
 struct Wait {
     EventId event;

@@ -7,7 +7,7 @@
 namespace stretto {
 namespace {
 
-constexpr Names<HandOff, 3> kHandOffNames{"a hand-off", {"same_worker", "counter", "barrier"}};
+constexpr Names<HandOff, 4> kHandOffNames{"a hand-off", {"same_worker", "counter", "barrier", "words"}};
 
 /// Bounds what one line of a foreign text can make the parser allocate.
 constexpr std::int64_t kLongestRun = 256;

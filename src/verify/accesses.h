@@ -36,11 +36,11 @@ struct BufferUse {
 /// Is every task of `a` complete before any task of `b` starts?
 [[nodiscard]] bool wholly_before(const Group& a, const Group& b);
 
-/// Reports conflicting accesses of one buffer that the plan does not order as the regions are ordered, and
-/// tasks of one region that write the same bytes.
+/// Reports conflicting accesses of one buffer that the plan does not order as the regions are ordered, tasks of one
+/// region that write the same bytes, and words that are written twice.
 void check_races(const Plan& plan, const Order& order, const std::vector<BufferUse>& uses, FaultList& faults);
 
-/// Reports buffers that share arena bytes while both are in use.
+/// Reports buffers that share arena bytes while both are in use, and words that share bytes with anything.
 void check_arena(const Plan& plan, const Order& order, const std::vector<BufferUse>& uses, FaultList& faults);
 
 /// Reports reads of bytes that no earlier region wrote, and output bytes without a writer.

@@ -41,12 +41,26 @@ Tenant tenant_of(const Plan& plan, BufferId id, const BufferUse& use) {
     return tenant;
 }
 
-/// Compares two buffers byte by byte, once it is known that neither wholly precedes the other.
+/// Compares two buffers whose arena bytes overlap.
 class SharedBytes {
 public:
     SharedBytes(const Plan& plan, const Order& order, FaultList& faults)
         : plan_(plan), order_(order), faults_(faults) {}
 
+    /// A word's tag must stay what the launch before left until the word is written.
+    void check_words(const Tenant& a, const Tenant& b) {
+        const auto tagged = [&](const Tenant& t) { return plan_.graph.regions[t.buffer].tagged; };
+        if (!tagged(a) && !tagged(b)) return;
+        const Tenant& words = tagged(a) ? a : b;
+        const Tenant& other = tagged(a) ? b : a;
+        faults_.add(Kind::Race,
+                    fmt::format("the words of '{}' at arena bytes [{}, {}) share bytes with '{}' at "
+                                "[{}, {}), whose stores would change their tags",
+                                plan_.graph.regions[words.buffer].name, words.bytes.begin, words.bytes.end,
+                                plan_.graph.regions[other.buffer].name, other.bytes.begin, other.bytes.end));
+    }
+
+    /// Requires: neither buffer wholly precedes the other.
     void check(const Tenant& a, const Tenant& b) {
         const Range shared{std::max(a.bytes.begin, b.bytes.begin), std::min(a.bytes.end, b.bytes.end)};
         const std::vector<ByteTouch> of_a = touches(a, shared);
@@ -134,6 +148,7 @@ void check_arena(const Plan& plan, const Order& order, const std::vector<BufferU
     for (std::size_t i = 0; i < tenants.size(); ++i) {
         for (std::size_t j = i + 1; j < tenants.size() && tenants[j].bytes.begin < tenants[i].bytes.end;
              ++j) {
+            shared.check_words(tenants[i], tenants[j]);
             if (wholly_before(tenants[i].all, tenants[j].all) ||
                 wholly_before(tenants[j].all, tenants[i].all)) {
                 continue;

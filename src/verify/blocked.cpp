@@ -31,9 +31,8 @@ public:
 private:
     struct Hop {
         const Step* step = nullptr;
-        Wait wait;
-        std::uint32_t arrived = 0;
-        TaskId missing;  ///< a signaller on another worker that never runs
+        std::string wait;  ///< what it waits for
+        TaskId missing;    ///< a signaller, or a writer of words, on another worker that never runs
     };
 
     /// A wait needs more signals than other workers, and the tasks before it on its own, can send.
@@ -52,6 +51,24 @@ private:
                                 event_name(plan_, wait.event), most, wait.target,
                                 order_.describe(queue[p].task)));
             }
+            own_words(queue[p].task);
+        }
+    }
+
+    /// A task needs words that its own worker writes only afterwards.
+    void own_words(TaskId task) {
+        const Order::Place at = order_.place(task);
+        for (std::size_t set : order_.words().read_by(task)) {
+            for (TaskId writer : order_.words().writers(set)) {
+                const Order::Place place = order_.place(writer);
+                if (place.worker != at.worker || place.position < at.position) continue;
+                faults_.add(
+                    Kind::Unreachable,
+                    fmt::format("words of '{}' that can never come: {} writes them only after its reader\n"
+                                "  waits   {}",
+                                plan_.graph.regions[order_.words().buffer(set)].name,
+                                task_name(plan_, writer), order_.describe(task)));
+            }
         }
     }
 
@@ -62,23 +79,43 @@ private:
         if (at == plan_.workers[w].queue.size()) return std::nullopt;
         const Step& step = plan_.workers[w].queue[at];
         for (const Wait& wait : step.waits) {
-            Hop hop{&step, wait, 0, TaskId{}};
-            for (std::size_t v = 0; v < plan_.workers.size(); ++v) count_signals(v, wait.event, v != w, hop);
-            if (hop.arrived >= wait.target) continue;
-            if (hop.missing.valid()) return hop;
+            Arrivals arrivals;
+            for (std::size_t v = 0; v < plan_.workers.size(); ++v) {
+                count_signals(v, wait.event, v != w, arrivals);
+            }
+            if (arrivals.count >= wait.target || !arrivals.missing.valid()) continue;
+            return Hop{&step,
+                       fmt::format("{} ({} of {} signals)", event_name(plan_, wait.event), arrivals.count,
+                                   wait.target),
+                       arrivals.missing};
+        }
+        for (std::size_t set : order_.words().read_by(step.task)) {
+            for (TaskId writer : order_.words().writers(set)) {
+                const Order::Place place = order_.place(writer);
+                const bool runs = static_cast<std::size_t>(place.position) <
+                                  order_.progress()[static_cast<std::size_t>(place.worker)];
+                if (runs || place.worker == static_cast<std::int32_t>(w)) continue;
+                const std::string& buffer = plan_.graph.regions[order_.words().buffer(set)].name;
+                return Hop{&step, fmt::format("words of '{}'", buffer), writer};
+            }
         }
         return std::nullopt;
     }
 
-    void count_signals(std::size_t v, EventId event, bool other_worker, Hop& hop) const {
+    struct Arrivals {
+        std::uint32_t count = 0;
+        TaskId missing;  ///< a signaller on another worker that never runs
+    };
+
+    void count_signals(std::size_t v, EventId event, bool other_worker, Arrivals& arrivals) const {
         const auto& queue = plan_.workers[v].queue;
         for (std::size_t p = 0; p < queue.size(); ++p) {
             const auto sends = std::count(queue[p].signals.begin(), queue[p].signals.end(), event);
             if (sends == 0) continue;
             if (p < order_.progress()[v]) {
-                hop.arrived += static_cast<std::uint32_t>(sends);
-            } else if (other_worker && !hop.missing.valid()) {
-                hop.missing = queue[p].task;
+                arrivals.count += static_cast<std::uint32_t>(sends);
+            } else if (other_worker && !arrivals.missing.valid()) {
+                arrivals.missing = queue[p].task;
             }
         }
     }
@@ -102,9 +139,8 @@ private:
         std::size_t w = first;
         do {
             const Hop& hop = *stops[w];
-            text += fmt::format("\n  {} waits for {} ({} of {} signals), which needs {}",
-                                order_.describe(hop.step->task), event_name(plan_, hop.wait.event),
-                                hop.arrived, hop.wait.target, order_.describe(hop.missing));
+            text += fmt::format("\n  {} waits for {}, which needs {}", order_.describe(hop.step->task),
+                                hop.wait, order_.describe(hop.missing));
             w = static_cast<std::size_t>(order_.place(hop.missing).worker);
         } while (w != first);
         faults_.add(Kind::Cycle, std::move(text));

@@ -74,7 +74,7 @@ Range byte_hull(const Buffer& buffer, const Box& box) {
         hull.begin += box[d].begin * strides[d];
         hull.end += (box[d].end - 1) * strides[d];
     }
-    const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+    const std::int64_t size = buffer.element_bytes();
     return {hull.begin * size, hull.end * size};
 }
 
@@ -88,7 +88,7 @@ std::vector<Range> byte_runs(const Buffer& buffer, const Box& box, std::int64_t 
     const std::int64_t run = (suffix == 0 ? volume(buffer.shape) : box[outer].size() * strides[outer]);
     std::vector<std::int64_t> at(outer);
     for (std::size_t d = 0; d < outer; ++d) at[d] = box[d].begin;
-    const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+    const std::int64_t size = buffer.element_bytes();
     std::vector<Range> runs;
     while (true) {
         std::int64_t first = suffix == 0 ? 0 : box[outer].begin * strides[outer];

@@ -19,6 +19,7 @@ void raise_to(std::vector<std::int32_t>& row, const std::vector<std::int32_t>& o
 
 Order::Order(const Plan& plan)
     : plan_(plan),
+      words_(plan),
       workers_(static_cast<std::int32_t>(plan.workers.size())),
       places_(plan.graph.tasks.size()),
       signallers_(plan.events.size()),
@@ -38,23 +39,37 @@ Order::Order(const Plan& plan)
     }
 }
 
-/// Runs the plan as far as it goes. Counters only grow, so what can run never depends on choices made on the
-/// way.
+/// Runs the plan as far as it goes. Counters only grow and words stay written, so what can run never depends on choices
+/// made on the way. A set of words counts as an event with one signal from each of its writers.
 std::vector<TaskId> Order::play() {
     std::vector<TaskId> played;
-    std::vector<std::uint32_t> arrived(plan_.events.size(), 0);
-    std::vector<std::vector<std::pair<std::uint32_t, std::size_t>>> waiting(plan_.events.size());
+    const std::size_t counted = plan_.events.size() + words_.sets();
+    std::vector<std::uint32_t> arrived(counted, 0);
+    std::vector<std::vector<std::pair<std::uint32_t, std::size_t>>> waiting(counted);
     std::vector<std::size_t> unmet(plan_.workers.size(), 0);
     std::deque<std::size_t> ready;
+    const auto wait_for = [&](std::size_t event, std::uint32_t target, std::size_t w) {
+        if (arrived[event] >= target) return;
+        waiting[event].emplace_back(target, w);
+        ++unmet[w];
+    };
     const auto arrive_at_step = [&](std::size_t w) {
         const auto& queue = plan_.workers[w].queue;
         if (progress_[w] == queue.size()) return;
-        for (const Wait& wait : queue[progress_[w]].waits) {
-            if (arrived[wait.event.index()] >= wait.target) continue;
-            waiting[wait.event.index()].emplace_back(wait.target, w);
-            ++unmet[w];
+        const Step& step = queue[progress_[w]];
+        for (const Wait& wait : step.waits) wait_for(wait.event.index(), wait.target, w);
+        for (std::size_t set : words_.read_by(step.task)) {
+            wait_for(plan_.events.size() + set, static_cast<std::uint32_t>(words_.writers(set).size()), w);
         }
         if (unmet[w] == 0) ready.push_back(w);
+    };
+    const auto arrive = [&](std::size_t event) {
+        const std::uint32_t count = ++arrived[event];
+        std::erase_if(waiting[event], [&](const auto& waiter) {
+            if (waiter.first > count) return false;
+            if (--unmet[waiter.second] == 0) ready.push_back(waiter.second);
+            return true;
+        });
     };
     for (std::size_t w = 0; w < plan_.workers.size(); ++w) arrive_at_step(w);
     while (!ready.empty()) {
@@ -62,14 +77,8 @@ std::vector<TaskId> Order::play() {
         ready.pop_front();
         const Step& step = plan_.workers[w].queue[progress_[w]++];
         played.push_back(step.task);
-        for (EventId event : step.signals) {
-            const std::uint32_t count = ++arrived[event.index()];
-            std::erase_if(waiting[event.index()], [&](const auto& waiter) {
-                if (waiter.first > count) return false;
-                if (--unmet[waiter.second] == 0) ready.push_back(waiter.second);
-                return true;
-            });
-        }
+        for (EventId event : step.signals) arrive(event.index());
+        for (std::size_t set : words_.written_by(step.task)) arrive(plan_.events.size() + set);
         arrive_at_step(w);
     }
     return played;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "verify/faults.h"
+#include "verify/word_waits.h"
 
 namespace stretto::verifying {
 
@@ -13,6 +14,9 @@ namespace stretto::verifying {
 /// are complete, so along w it requires the target-th smallest of what completing each signaller requires.
 /// That is exact, also where fewer signals are awaited than arrive: a task a is complete before t in every
 /// execution exactly if t cannot start while a is withheld.
+///
+/// Words order nothing here: a task may start before the words that it reads are written, and who has read a word has
+/// not seen its writer's other stores. They only decide whether a plan blocks.
 class Order {
 public:
     struct Place {
@@ -38,6 +42,8 @@ public:
     /// "#412 layers.3.mlp.down on worker 17"
     [[nodiscard]] std::string describe(TaskId task) const;
 
+    [[nodiscard]] const WordWaits& words() const { return words_; }
+
     /// Lowers `least` to what each worker must have completed before the task starts.
     void lower_to_required(std::vector<std::int32_t>& least, TaskId task) const;
 
@@ -60,6 +66,7 @@ private:
     [[nodiscard]] Row after_completion(TaskId task) const;
 
     const Plan& plan_;
+    WordWaits words_;
     std::int32_t workers_ = 0;
     std::vector<Place> places_;
     std::vector<std::vector<TaskId>> signallers_;  ///< by event, one entry a signal

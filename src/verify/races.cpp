@@ -22,11 +22,17 @@ public:
     RaceCheck(const Plan& plan, const Order& order, FaultList& faults)
         : plan_(plan), order_(order), faults_(faults) {}
 
-    void check(const BufferUse& use) {
+    void check(const BufferUse& use, bool tagged) {
         for (std::size_t j = 0; j < use.groups.size(); ++j) {
             if (use.groups[j].write) double_writes(use.groups[j]);
             for (std::size_t i = 0; i < j; ++i) {
-                if (use.groups[i].write || use.groups[j].write) ordered(use.groups[i], use.groups[j]);
+                const Group& a = use.groups[i];
+                const Group& b = use.groups[j];
+                if (tagged) {
+                    if (a.write && b.write) written_twice(a, b);
+                } else if (a.write || b.write) {
+                    ordered(a, b);
+                }
             }
         }
     }
@@ -60,6 +66,16 @@ private:
         });
     }
 
+    /// A reader waits for the word itself, so it needs no order; but a second write would have to wait for all readers
+    /// of the first, and its tag would be the same.
+    void written_twice(const Group& first, const Group& second) {
+        for_each_intersection(boxes_of(first), boxes_of(second), [&](std::size_t i, std::size_t j) {
+            if (faults_.full(Kind::DoubleWrite)) return;
+            faults_.add(Kind::DoubleWrite, describe("double write of", first.touches[i], true,
+                                                    second.touches[j], true, "a word is written once"));
+        });
+    }
+
     std::string describe(const char* what, const Touch& a, bool a_writes, const Touch& b, bool b_writes,
                          const char* reason) const {
         const BufferId id = a.print->buffer;
@@ -82,7 +98,7 @@ private:
 void check_races(const Plan& plan, const Order& order, const std::vector<BufferUse>& uses,
                  FaultList& faults) {
     RaceCheck check(plan, order, faults);
-    for (const BufferUse& use : uses) check.check(use);
+    for (std::size_t b = 0; b < uses.size(); ++b) check.check(uses[b], plan.graph.regions.buffers[b].tagged);
 }
 
 }  // namespace stretto::verifying

@@ -4,6 +4,7 @@
 #include "verify/order.h"
 #include "verify/streams.h"
 #include "verify/structure.h"
+#include "verify/words.h"
 
 namespace stretto {
 
@@ -39,6 +40,7 @@ std::vector<Fault> verify(const Plan& plan) {
     using namespace verifying;
     FaultList faults;
     if (!check_structure(plan, faults)) return faults.take();
+    check_words(plan, faults);
     check_streams(plan, faults);
     const Order order(plan);
     check_order(plan, order, faults);

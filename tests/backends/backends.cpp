@@ -11,17 +11,17 @@
 namespace stretto {
 namespace {
 
-Backend on_reference(std::string name, std::int32_t workers, Order order, std::uint64_t seed) {
+Backend on_reference(std::string name, const Machine& machine, Order order, std::uint64_t seed) {
     return {
-        "reference_" + std::move(name), cpu_machine(workers),
+        "reference_" + std::move(name), machine,
         [order, seed](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
             const auto executor = make_reference_executor(plan, {order, seed});
             for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr, iterations);
         }};
 }
 
-Backend on_cpu(std::int32_t workers) {
-    return {"cpu_" + std::to_string(workers), cpu_machine(workers),
+Backend on_cpu(std::string name, const Machine& machine) {
+    return {"cpu_" + std::move(name), machine,
             [](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
                 const auto executor = make_cpu_executor(plan);
                 for (int i = 0; i < launches; ++i) executor->run(memory.bindings(), nullptr, iterations);
@@ -58,15 +58,18 @@ Backend on_cuda(std::int32_t workers) {
 
 std::vector<Backend> available_backends() {
     std::vector<Backend> all{
-        on_reference("by_task_1", 1, Order::TaskNumber, 0),
-        on_reference("random_3", 3, Order::Random, 1),
-        on_reference("random_8", 8, Order::Random, 2),
-        on_reference("last_worker_5", 5, Order::LastWorker, 0),
-        on_reference("starve_4", 4, Order::Starve, 2),
-        on_reference("depth_first_6", 6, Order::DepthFirst, 3),
-        on_cpu(1),
-        on_cpu(2),
-        on_cpu(7),
+        on_reference("by_task_1", cpu_machine(1), Order::TaskNumber, 0),
+        on_reference("random_3", cpu_machine(3), Order::Random, 1),
+        on_reference("random_8", cpu_machine(8), Order::Random, 2),
+        on_reference("last_worker_5", cpu_machine(5), Order::LastWorker, 0),
+        on_reference("starve_4", cpu_machine(4), Order::Starve, 2),
+        on_reference("depth_first_6", cpu_machine(6), Order::DepthFirst, 3),
+        on_cpu("1", cpu_machine(1)),
+        on_cpu("2", cpu_machine(2)),
+        on_cpu("7", cpu_machine(7)),
+        on_reference("words_random_5", word_machine(5), Order::Random, 5),
+        on_reference("words_starve_4", word_machine(4), Order::Starve, 1),
+        on_cpu("words_4", word_machine(4)),
     };
     if (cuda_available()) {
         all.push_back(on_cuda(1));
@@ -82,6 +85,14 @@ Plan planned(RegionGraph regions, const Machine& machine) {
 Machine cpu_machine(std::int32_t workers) {
     Machine machine = builtin_machine("cpu");
     machine.workers = workers;
+    return machine;
+}
+
+Machine word_machine(std::int32_t workers) {
+    Machine machine = cpu_machine(workers);
+    machine.word_us = 0.001;
+    machine.word_byte_us = 0;
+    machine.load_latency_us = 0;
     return machine;
 }
 

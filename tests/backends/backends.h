@@ -33,4 +33,7 @@ struct Backend {
 /// A machine of the cpu kind with this many workers.
 [[nodiscard]] Machine cpu_machine(std::int32_t workers);
 
+/// One on which words are the cheapest hand-off by far.
+[[nodiscard]] Machine word_machine(std::int32_t workers);
+
 }  // namespace stretto

@@ -30,6 +30,14 @@ TEST_P(CudaCompile, BuildsEveryKindWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+TEST_P(CudaCompile, BuildsEveryKindOnWordsWithoutSpills) {
+    const Emission emission = emit(sample::every_kind(machine(), 1, true), machine());
+    const CompiledKernel kernel = compile_kernel(emission, GetParam(), {.use_cache = false});
+    EXPECT_GT(kernel.cubin.size(), 1000U);
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
 TEST_P(CudaCompile, BuildsATracedKernel) {
     const Emission emission = emit(sample::every_kind(machine(), 1), machine());
     const CompiledKernel plain = compile_kernel(emission, GetParam(), {.use_cache = false});

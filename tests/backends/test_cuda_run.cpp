@@ -50,6 +50,17 @@ Plan two_workers(bool signalled) {
     return plan;
 }
 
+/// Worker 0 squares x into the words of a; worker 1 squares them into y. `written`: how many elements of a come.
+Plan two_workers_with_words(std::int64_t written) {
+    Plan plan = two_workers(true);
+    plan.graph.tasks[0].tile[0].end = written;
+    plan.graph.regions.buffers[1].tagged = true;
+    plan.arena_bytes = plan.graph.regions.buffers[1].size_bytes();
+    plan.events.clear();
+    for (Worker& worker : plan.workers) worker.queue[0] = {worker.queue[0].task, {}, {}};
+    return plan;
+}
+
 class CudaRun : public testing::Test {
 protected:
     void SetUp() override {
@@ -69,6 +80,38 @@ TEST_F(CudaRun, HandsOverBetweenWorkersInEveryLaunch) {
         executor->synchronize();
         const std::vector<float> y = from_device(output);
         for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
+    }
+}
+
+TEST_F(CudaRun, HandsOverWordsInEveryLaunch) {
+    const Plan plan = two_workers_with_words(kCount);
+    const auto executor = make_cuda_executor(plan, emit(plan, machine()));
+    for (unsigned launch = 0; launch < 50; ++launch) {
+        const std::vector<float> x = random_floats(launch);
+        const cuda::DeviceMemory input = on_device(x);
+        const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
+        executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+        executor->synchronize();
+        const std::vector<float> y = from_device(output);
+        for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
+    }
+}
+
+TEST_F(CudaRun, NamesTheBufferOfAWordThatDoesNotComeAndRunsAgain) {
+    const Plan broken = two_workers_with_words(kCount - 1);
+    const auto stuck = make_cuda_executor(broken, emit(broken, machine()), {.timeout_ns = 20'000'000});
+    const cuda::DeviceMemory input = on_device(random_floats(1));
+    const cuda::DeviceMemory output = on_device(random_floats(2));
+    for (int i = 0; i < 2; ++i) {
+        stuck->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+        try {
+            stuck->synchronize();
+            FAIL() << "no time-out";
+        } catch (const RunError& error) {
+            const std::string message = error.what();
+            EXPECT_NE(message.find("#1 second#1"), std::string::npos) << message;
+            EXPECT_NE(message.find("waits for a word of 'a'"), std::string::npos) << message;
+        }
     }
 }
 

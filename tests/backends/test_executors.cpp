@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_executor.h"
 #include "backends/reference/reference_executor.h"
 #include "base/error.h"
+#include "verify/verify.h"
 
 namespace stretto {
 namespace {
@@ -35,8 +36,8 @@ const Wait& spoil_a_wait(Plan& plan) {
     throw InternalError("the plan has no wait");
 }
 
-std::vector<std::byte> result_of(Executor& executor, const RegionGraph& graph) {
-    BufferMemory memory(graph, 5);
+std::vector<std::byte> result_of(Executor& executor, const RegionGraph& graph, unsigned seed = 5) {
+    BufferMemory memory(graph, seed);
     executor.run(memory.bindings(), nullptr);
     std::vector<std::byte> all;
     for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
@@ -164,11 +165,41 @@ TEST(CpuExecutor, GivesTheBitsOfTheReference) {
     }
 }
 
+TEST(CpuExecutor, NamesTheBufferOfAWordThatDoesNotComeAndRunsAgainAfterIt) {
+    Plan plan = planned(chain_cases()[0].graph, word_machine(3));
+    // The first writer keeps one word back.
+    plan.graph.tasks[0].writes[0].box.back().end -= 1;
+    CpuOptions options;
+    options.time_out = std::chrono::milliseconds(50);
+    BufferMemory memory(plan.graph.regions, 1);
+    const auto executor = make_cpu_executor(plan, options);
+    const auto run = [&] { executor->run(memory.bindings(), nullptr); };
+    for (int launch = 0; launch < 2; ++launch) {
+        const std::string message = run_error(run);
+        EXPECT_NE(message.find("for a word of buffer 1 'b1'"), std::string::npos) << message;
+    }
+}
+
+TEST(CpuExecutor, WordsOfTheLaunchBeforeAreNotTaken) {
+    const RegionGraph graph = chain_cases()[1].graph;
+    const Plan plan = planned(graph, word_machine(5));
+    const auto reference = make_reference_executor(plan);
+    CpuOptions options;
+    options.delay_seed = 3;
+    options.max_delay = std::chrono::microseconds(300);
+    const auto cpu = make_cpu_executor(plan, options);
+    for (unsigned launch = 0; launch < 20; ++launch) {
+        EXPECT_EQ(result_of(*cpu, graph, launch), result_of(*reference, graph, launch))
+            << "launch " << launch;
+    }
+}
+
 /// A plan for a machine on which one kind of hand-off is by far the cheapest.
 Plan plan_with(HandOff kind, const RegionGraph& graph) {
     Machine machine = cpu_machine(kind == HandOff::SameWorker ? 1 : 4);
-    machine.counter_us = kind == HandOff::Barrier ? 1000 : 0.01;
+    machine.counter_us = kind == HandOff::Barrier ? 10 : 0.01;
     machine.barrier_us = kind == HandOff::Barrier ? 0.01 : 1000;
+    if (kind == HandOff::Words) return planned(graph, word_machine(4));
     return planned(graph, machine);
 }
 
@@ -177,6 +208,7 @@ class EachHandOff : public testing::TestWithParam<HandOff> {};
 TEST_P(EachHandOff, CarriesTheSameResultOnTheReferenceAndOnThreads) {
     const RegionGraph graph = chain_cases()[1].graph;
     const Plan plan = plan_with(GetParam(), graph);
+    EXPECT_TRUE(verify(plan).empty());
     EXPECT_FALSE(plan.edges.empty());
     for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, GetParam());
     const auto one = make_reference_executor(planned(graph, cpu_machine(1)));
@@ -188,7 +220,8 @@ TEST_P(EachHandOff, CarriesTheSameResultOnTheReferenceAndOnThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachHandOff,
-                         testing::Values(HandOff::SameWorker, HandOff::Counter, HandOff::Barrier));
+                         testing::Values(HandOff::SameWorker, HandOff::Counter, HandOff::Barrier,
+                                         HandOff::Words));
 
 }  // namespace
 }  // namespace stretto

@@ -20,6 +20,7 @@ TEST(Explain, ReportsAPlan) {
               "  predicted 413.0 us; memory bus idle 409.0 us (99 %)\n"
               "hand-offs between regions\n"
               "  same worker      0\n"
+              "  words            0\n"
               "  counter          1\n"
               "  barrier          0\n"
               "  1 between workers on the critical path\n"

@@ -45,6 +45,22 @@ TEST(Simulate, ABarrierCostsWhatTheMachineSays) {
     EXPECT_DOUBLE_EQ(simulate(cost.plan, plain_machine()).tasks[1].start, 17);
 }
 
+TEST(Simulate, WordsCostTheirHandOffAndTheirPolls) {
+    CostPlan cost(2);
+    const TaskId a = cost.compute(0, 10);
+    const TaskId b = cost.compute(1, 4);
+    cost.plan.graph.regions.buffers.push_back({"x", DType::F32, {16}, BufferRole::Arena, nullptr, true});
+    cost.plan.offsets.push_back(0);
+    cost.plan.graph.tasks[a.index()].writes.push_back({BufferId(2), {{0, 16}}, false});
+    cost.plan.graph.tasks[b.index()].reads.push_back({BufferId(2), {{0, 16}}, false});
+    Machine machine = plain_machine();
+    machine.word_us = 2;
+    machine.word_byte_us = 1.0 / (16 * kWordBytes);
+    const Simulation simulation = simulate(cost.plan, machine);
+    EXPECT_DOUBLE_EQ(simulation.tasks[1].start, 13);
+    EXPECT_EQ(simulation.hand_offs, 1);
+}
+
 TEST(Simulate, AWorkerKnowsItsOwnSignalsAtOnce) {
     CostPlan cost(1);
     const TaskId a = cost.compute(0, 10);

@@ -26,22 +26,58 @@ TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
     plan.add("model.act.square#7", sample::square(plan, x, y, {4, 6}), {Range{0, 24}, {}, {}, {}});
     const std::string source = emit(plan.finish(machine()), machine()).source;
     EXPECT_NE(source.find(R"(struct Square_0 {
+    struct Early {
+        static constexpr bool kWords = false;
+        float e0;
+    };
     BF16* p0;
     float* p1;
     __device__ explicit Square_0([[maybe_unused]] const Operands& operands)
         : p0(operands.at<BF16>(0)), p1(operands.at<float>(1)) {}
-    __device__ __forceinline__ void store(I32 at) const {
+    __device__ __forceinline__ Early load(I32 at) const {
         const I32 i0 = at / 6;
         const I32 i1 = at % 6;
-        const float t0 = read(p0 + (i0 * 6 + i1));
-        const float t1 = round_to<BF16>((t0 * t0));
-        write(p1 + (i0 * 6 + i1), t1);
+        return {read(p0 + (i0 * 6 + i1))};
+    }
+    __device__ __forceinline__ void store(I32 at, const Early& early) const {
+        const I32 i0 = at / 6;
+        const I32 i1 = at % 6;
+        const float t0 = round_to<BF16>((early.e0 * early.e0));
+        write(p1 + (i0 * 6 + i1), t0);
     }
 };
 )"),
               std::string::npos)
         << source;
     EXPECT_NE(source.find("using Kinds = KindList<Map<Square_0>>;"), std::string::npos);
+}
+
+TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {
+    const std::string source = emit(sample::every_kind(machine(), 1, true), machine()).source;
+    EXPECT_NE(source.find(R"(    struct LeftEarly {
+        static constexpr bool kWords = true;
+        Word<float> e0;
+        __device__ __forceinline__ bool ready(U32 tag) const { return e0.tag == tag; }
+        __device__ __forceinline__ U32 missing(U32 tag) const { return e0.tag != tag ? 0u : kNoneMissing; }
+    };)"),
+              std::string::npos)
+        << source;
+    EXPECT_NE(source.find("return {ask(p0 + (k))};"), std::string::npos) << source;
+}
+
+TEST(Emit, LoadsWaitForTheWordsThatTheyReadAndStoresTagThoseThatTheyWrite) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::BF16, {24}, BufferRole::Arena);
+    const BufferId y = plan.buffer("y", DType::F32, {24}, BufferRole::Arena);
+    plan.add("square", sample::square(plan, x, y, {24}), {Range{0, 24}, {}, {}, {}});
+    plan.tag_arena();
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    for (const char* line : {"Tagged<BF16>* p0;", "Tagged<float>* p1;", "Words words;", "Word<BF16> e0;",
+                             "return {ask(p0 + (i0))};",
+                             "const float t0 = round_to<BF16>((early.e0.value() * early.e0.value()));",
+                             "write(p1 + (i0), t0, words);"}) {
+        EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
+    }
 }
 
 TEST(Emit, SourceDoesNotGrowWithLayers) {

@@ -50,6 +50,15 @@ TEST(Memory, ListOrderIsNoOrder) {
     EXPECT_GE(std::abs(plan.offsets[3] - plan.offsets[1]), 400);
 }
 
+TEST(Memory, WordsShareBytesWithNothingAndTakeEightAnElement) {
+    Plan scheduled = ordered_chain();
+    scheduled.graph.regions.buffers[1].tagged = true;
+    const Plan plan = place_buffers(scheduled);
+    EXPECT_EQ(plan.offsets[1], 0);
+    EXPECT_GE(plan.offsets[2], 800);
+    EXPECT_GE(plan.offsets[3], 800);
+}
+
 TEST(Memory, OnlyTheArenaHasOffsetsAndTheyAreAligned) {
     const Plan plan = place_buffers(ordered_chain());
     EXPECT_EQ(plan.offsets[0], -1);

@@ -98,6 +98,40 @@ region r1 = map [512] "second half" {
     }
 }
 
+/// x -> product b3 -> product b5 -> product y, over rows of `rows` and the given width.
+std::string products(std::int64_t rows, std::int64_t width) {
+    const std::string w = std::to_string(width);
+    const auto buffer = [&](int number, const std::string& role, const std::string& shape) {
+        return "buffer b" + std::to_string(number) + " = " + role + " \"" + std::to_string(number) +
+               "\" : bf16" + shape + "\n";
+    };
+    const std::string row = "[" + std::to_string(rows) + ", " + w + "]";
+    const std::string weight = "[" + w + ", " + w + "]";
+    return buffer(0, "input", row) + buffer(1, "parameter", weight) + buffer(2, "arena", row) +
+           buffer(3, "parameter", weight) + buffer(4, "arena", row) + buffer(5, "parameter", weight) +
+           buffer(6, "output", row) + product_region("r0", rows, width, width, "b0", "b1", "b2") +
+           product_region("r1", rows, width, width, "b2", "b3", "b4") +
+           product_region("r2", rows, width, width, "b4", "b5", "b6");
+}
+
+TEST(Schedule, SmallActivationsTravelAsWordsAndNeedNoEvents) {
+    const Plan plan = planned(products(1, 576), machine_of(8));
+    EXPECT_TRUE(plan.events.empty());
+    ASSERT_EQ(plan.edges.size(), 2U);
+    for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Words);
+    for (const Buffer& buffer : plan.graph.regions.buffers) {
+        EXPECT_EQ(buffer.tagged, buffer.role == BufferRole::Arena) << buffer.name;
+    }
+}
+
+TEST(Schedule, WideActivationsAreCounted) {
+    for (const std::string& text : {products(1, 8192), products(8, 1024)}) {
+        const Plan plan = planned(text, machine_of(8));
+        for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Counter);
+        for (const Buffer& buffer : plan.graph.regions.buffers) EXPECT_FALSE(buffer.tagged);
+    }
+}
+
 const std::string kProduct =
     "buffer b0 = input \"x\" : bf16[1, 1024]\n"
     "buffer b1 = parameter \"w\" : bf16[256, 1024]\n"

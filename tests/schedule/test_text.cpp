@@ -123,9 +123,9 @@ TEST(PlanText, ErrorsNameThePlace) {
               "plan text, line 36, column 5: expected the label of a buffer, found 'b9'");
     EXPECT_EQ(error_of(replaced("x3 every", "x3000 every")),
               "plan text, line 28, column 24: expected an integer from 2 to 256, found '3000'");
-    EXPECT_EQ(
-        error_of(replaced("edge r0 r1 counter", "edge r0 r1 mail")),
-        "plan text, line 25, column 12: expected a hand-off: same_worker, counter, barrier, found 'mail'");
+    EXPECT_EQ(error_of(replaced("edge r0 r1 counter", "edge r0 r1 mail")),
+              "plan text, line 25, column 12: expected a hand-off: same_worker, counter, barrier, words, "
+              "found 'mail'");
     EXPECT_EQ(
         error_of(replaced("worker w1", "wurker w1")),
         "plan text, line 32, column 1: expected the next part of a plan: buffer, region, tasks, task, event, "

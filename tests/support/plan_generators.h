@@ -66,6 +66,7 @@ inline RegionGraph pick_regions() {
     for (Buffer& buffer : graph.buffers) {
         buffer = {pick_name(), pick_dtype(), pick_shape(), pick_enum(BufferRole::Arena), nullptr};
         if (buffer.role == BufferRole::Constant) buffer.bytes = pick_bytes();
+        buffer.tagged = one_in(3);
     }
     graph.regions.resize(static_cast<std::size_t>(pick(0, 3)));
     for (Region& region : graph.regions) {
@@ -139,13 +140,13 @@ inline Plan pick_plan() {
     const auto tasks = static_cast<std::int64_t>(plan.graph.tasks.size());
     plan.events.resize(static_cast<std::size_t>(pick(0, 3)));
     for (Event& event : plan.events) {
-        event = {pick_enum(HandOff::Barrier), *rc::gen::arbitrary<std::uint32_t>(), pick_name()};
+        event = {pick_enum(HandOff::Words), *rc::gen::arbitrary<std::uint32_t>(), pick_name()};
     }
     plan.workers.resize(static_cast<std::size_t>(pick(0, 3)));
     for (Worker& worker : plan.workers) {
         worker = pick_worker(tasks, buffers, static_cast<std::int64_t>(plan.events.size()));
     }
-    plan.edges.resize(static_cast<std::size_t>(pick(0, 2)), {RegionId(0), RegionId(1), HandOff::Barrier});
+    plan.edges.resize(static_cast<std::size_t>(pick(0, 2)), {RegionId(0), RegionId(1), HandOff::Words});
     plan.shared = {static_cast<std::int32_t>(pick(1, 8)), pick(0, 8), pick(0, 30'000), pick(0, 30'000)};
     if (one_in(2)) {
         plan.offsets.resize(static_cast<std::size_t>(buffers));

@@ -17,6 +17,11 @@ public:
         return BufferId(static_cast<std::int64_t>(plan_.graph.regions.buffers.size()) - 1);
     }
 
+    /// Makes all arena buffers so far travel as words.
+    void tag_arena() {
+        for (Buffer& buffer : plan_.graph.regions.buffers) buffer.tagged = buffer.role == BufferRole::Arena;
+    }
+
     /// `strides` by dimension of the region's space.
     [[nodiscard]] Access access(BufferId buffer, const Shape& space, const Shape& strides) const {
         Access out{buffer.value, plan_.graph.regions[buffer].dtype, {}, {}};
@@ -145,8 +150,8 @@ inline AttentionRegion attention(PlanBuilder& plan, BufferId query, BufferId key
     return region;
 }
 
-/// A program with every task kind, `layers` times.
-inline Plan every_kind(const Machine& machine, int layers) {
+/// A program with every task kind, `layers` times, whose intermediates travel as plain elements or as words.
+inline Plan every_kind(const Machine& machine, int layers, bool words = false) {
     PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::BF16, {1, 576}, BufferRole::Input);
     const BufferId position = plan.buffer("position", DType::I64, {1}, BufferRole::Input);
@@ -181,6 +186,7 @@ inline Plan every_kind(const Machine& machine, int layers) {
                  {Range{0, 576}, {0, 0}, {0, 0}, {0, 0}});
         out = next;
     }
+    if (words) plan.tag_arena();
     return plan.finish(machine);
 }
 

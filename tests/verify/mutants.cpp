@@ -189,6 +189,74 @@ Mutant shift_outside(Plan plan, Random& random) {
     return plan;
 }
 
+std::vector<std::size_t> tagged_buffers(const Plan& plan) {
+    auto found = arena_buffers(plan);
+    std::erase_if(found, [&](std::size_t b) { return !plan.graph.regions.buffers[b].tagged; });
+    return found;
+}
+
+/// The readers then lean on words that are not there.
+Mutant drop_a_tag(Plan plan, Random& random) {
+    auto buffers = tagged_buffers(plan);
+    if (buffers.empty()) return std::nullopt;
+    plan.graph.regions.buffers[any_of(random, buffers)].tagged = false;
+    return plan;
+}
+
+/// A second task writes what a first one writes: to the same words, where the buffer is tagged.
+Mutant write_words_twice(Plan plan, Random& random) {
+    auto buffers = tagged_buffers(plan);
+    if (buffers.empty()) return std::nullopt;
+    const BufferId buffer(static_cast<std::int64_t>(any_of(random, buffers)));
+    std::vector<Footprint> writes;
+    for (const Task& task : plan.graph.tasks) {
+        for (const Footprint& write : task.writes) {
+            if (write.buffer == buffer) writes.push_back(write);
+        }
+    }
+    if (writes.empty()) return std::nullopt;
+    any_of(random, plan.graph.tasks).writes.push_back(any_of(random, writes));
+    return plan;
+}
+
+/// A task reads words that its region, or a later one, writes.
+Mutant read_words_too_early(Plan plan, Random& random) {
+    auto buffers = tagged_buffers(plan);
+    if (buffers.empty()) return std::nullopt;
+    const std::size_t b = any_of(random, buffers);
+    any_of(random, plan.graph.tasks)
+        .reads.push_back(
+            {BufferId(static_cast<std::int64_t>(b)), whole(plan.graph.regions.buffers[b].shape), false});
+    return plan;
+}
+
+Mutant leave_words_unwritten(Plan plan, Random& random) {
+    auto buffers = tagged_buffers(plan);
+    if (buffers.empty()) return std::nullopt;
+    const BufferId buffer(static_cast<std::int64_t>(any_of(random, buffers)));
+    for (Task& task : plan.graph.tasks) {
+        for (Footprint& write : task.writes) {
+            if (write.buffer == buffer) write.may = true;
+        }
+    }
+    return plan;
+}
+
+/// Moves a plain buffer onto the tail of words.
+Mutant overlap_words(Plan plan, Random& random) {
+    auto words = tagged_buffers(plan);
+    auto buffers = arena_buffers(plan);
+    if (words.empty()) return std::nullopt;
+    const std::size_t w = any_of(random, words);
+    const std::size_t b = any_of(random, buffers);
+    const std::int64_t tail = plan.graph.regions.buffers[w].size_bytes() - 1;
+    if (w == b || tail < 0) return std::nullopt;
+    plan.offsets[b] = plan.offsets[w] + tail / 256 * 256;
+    plan.arena_bytes =
+        std::max(plan.arena_bytes, plan.offsets[b] + plan.graph.regions.buffers[b].size_bytes());
+    return plan;
+}
+
 Mutant grow_box(Plan plan, Random& random) {
     Task& task = any_of(random, plan.graph.tasks);
     auto& prints = below(random, 2) == 0 || task.reads.empty() ? task.writes : task.reads;
@@ -283,6 +351,11 @@ const std::vector<Mutation>& mutations() {
         {"make a cycle of two queues", false, cycle_two_queues},
         {"overlap two buffers", false, overlap_buffers},
         {"shift a buffer outside", false, shift_outside},
+        {"drop a tag", false, drop_a_tag},
+        {"write words twice", false, write_words_twice},
+        {"read words too early", false, read_words_too_early},
+        {"leave words unwritten", false, leave_words_unwritten},
+        {"overlap words", false, overlap_words},
         {"grow a box", false, grow_box},
         {"shrink a write", false, shrink_write},
         {"swap two loads", true, swap_loads},

@@ -24,6 +24,10 @@ void PlanBuilder::buffer(const std::string& name, std::int64_t elements, BufferR
     plan_.graph.regions.buffers.push_back({name, DType::F32, {elements}, role, nullptr});
 }
 
+void PlanBuilder::tag(const std::string& name) {
+    plan_.graph.regions.buffers[find(name).index()].tagged = true;
+}
+
 BufferId PlanBuilder::find(const std::string& name) const {
     const auto& buffers = plan_.graph.regions.buffers;
     for (std::size_t b = 0; b < buffers.size(); ++b) {

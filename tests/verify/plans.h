@@ -24,6 +24,7 @@ public:
     explicit PlanBuilder(int workers);
 
     void buffer(const std::string& name, std::int64_t elements, BufferRole role = BufferRole::Arena);
+    void tag(const std::string& name);  ///< the buffer travels as words
     TaskId task(const std::string& region, int worker, const std::vector<Part>& reads,
                 const std::vector<Part>& writes);
     /// A streamed product of `rows` rows of `weight`, K elements each (BF16), from row `begin` on.

@@ -22,6 +22,8 @@ public:
         plan_.buffer("out", kElements, BufferRole::Output);
         for (int r = 0; r < kRegions; ++r) {
             if (r + 1 < kRegions) plan_.buffer(value(r), kElements);
+            tagged_.push_back(r + 1 < kRegions && below(3) == 0);
+            if (tagged_.back()) plan_.tag(value(r));
             plan_.buffer(weight(r), 32 * kProductWidth, BufferRole::Parameter);
         }
         for (int r = 0; r < kRegions; ++r) region(r);
@@ -56,8 +58,12 @@ private:
             std::vector<Part> writes{part};
             if (state_written) writes.push_back({"state", part.begin, part.end});
             const TaskId task = plan_.task("r" + std::to_string(r), below(workers_), reads, writes);
-            for (int source : sources) wait_for(task, source);
-            if ((state_read || state_written) && last_state_ >= 0 && !sources.contains(last_state_)) {
+            for (int source : sources) {
+                if (!tagged_[static_cast<std::size_t>(source)]) wait_for(task, source);
+            }
+            const bool waits_already = last_state_ >= 0 && sources.contains(last_state_) &&
+                                       !tagged_[static_cast<std::size_t>(last_state_)];
+            if ((state_read || state_written) && last_state_ >= 0 && !waits_already) {
                 wait_for(task, last_state_);
             }
             plan_.signal(task, done);
@@ -90,6 +96,7 @@ private:
     int workers_;
     PlanBuilder plan_;
     std::vector<std::pair<EventId, std::uint32_t>> events_;  ///< by region, with its total
+    std::vector<bool> tagged_;                               ///< by region: its value travels as words
     int last_state_ = -1;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "stretto/math.h"
-#include "stretto/stream/ring.h"
+#include "stretto/operands.h"
 
 namespace stretto::device {
 
@@ -35,9 +34,9 @@ class Attention {
 
 public:
     template <class Config>
-    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch&,
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        const F f{Operands(record)};
+        const F f{Operands(record, launch)};
         const I32 split = record.tile[3].begin;
         const abi::Range q = record.tile[2];
         const I32 rows = F::kGroup * (q.end - q.begin);

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "stretto/math.h"
-#include "stretto/stream/ring.h"
+#include "stretto/operands.h"
 
 namespace stretto::device {
 
@@ -39,7 +38,7 @@ __device__ __forceinline__ void for_each_of_thread(Body&& body) {
 
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
 /// layout of abi::matmul_scratch).
-/// F: kB, kM, kK, kStats, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly,
+/// F: kB, kM, kK, kStats, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly whose words may be missing,
 /// left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat), stat_finish(Number<j>, b, m, sum, stat); `stat`
 /// holds the earlier statistics.
 /// Panels: rows are laid out for tensor cores.
@@ -49,10 +48,10 @@ public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
     static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element), Panels));
-    /// What a thread loads for a single row can wait in registers while the row's statistics are summed: one latency
-    /// of global memory instead of two.
+    /// What a thread loads for a single row can wait in registers while the row's statistics are summed, and while its
+    /// words are polled all together: one latency of global memory instead of many.
     static constexpr int kRounds = (F::kK + Config::kThreads - 1) / Config::kThreads;
-    static constexpr bool kLoadsEarly = F::kM == 1 && F::kStats > 0 && kRounds <= 8;
+    static constexpr bool kLoadsEarly = F::kM == 1 && (F::kStats > 0 || F::LeftEarly::kWords) && kRounds <= 8;
     struct Loaded {
         typename F::LeftEarly values[kLoadsEarly ? kRounds : 1];
     };
@@ -87,7 +86,10 @@ public:
                 if constexpr (kLoadsEarly) {
                     row[k] = narrow<Element>(f.left(b, at, k, stats.values, loaded.values[round]));
                 } else {
-                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, f.load_left(b, at, k)));
+                    const auto load = [&] { return f.load_left(b, at, k); };
+                    auto early = load();
+                    await(f, early, load);
+                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, early));
                 }
             });
         }
@@ -100,8 +102,28 @@ private:
         if constexpr (kLoadsEarly) {
             for_each_of_thread<F::kK, Config::kThreads>(
                 [&](int round, I32 k) { loaded.values[round] = f.load_left(b, 0, k); });
+            if constexpr (F::LeftEarly::kWords) await_words(f, b, loaded);
         }
         return loaded;
+    }
+
+    /// Every round asks for all that is missing before any answer is looked at.
+    static __device__ __forceinline__ void await_words(const F& f, I32 b, Loaded& loaded) {
+        const U32 tag = f.words.tag();
+        U32 missing = kNoneMissing;
+        const auto look = [&](int round, I32) {
+            if (!loaded.values[round].ready(tag)) missing = loaded.values[round].missing(tag);
+        };
+        for_each_of_thread<F::kK, Config::kThreads>(look);
+        if (missing == kNoneMissing) return;
+        f.words.wait([&] {
+            for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
+                if (!loaded.values[round].ready(tag)) loaded.values[round] = f.load_left(b, 0, k);
+            });
+            missing = kNoneMissing;
+            for_each_of_thread<F::kK, Config::kThreads>(look);
+            return missing;
+        });
     }
 
     [[nodiscard]] __device__ __forceinline__ Acc* partial(int j, I32 m) const {

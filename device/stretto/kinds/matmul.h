@@ -25,7 +25,7 @@ public:
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        const F f{Operands(record)};
+        const F f{Operands(record, launch)};
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
@@ -161,9 +161,10 @@ private:
         const I32 stride = one_row ? Config::kThreads : 32;
         for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
             for (I32 n = first; n < tile.columns(); n += stride) {
-                const bool loaded = one_row && n == first;
-                store_one(f, b, tile, sums, m, n,
-                          loaded ? early : f.load(b, tile.m.begin + m, tile.n.begin + n));
+                const auto load = [&] { return f.load(b, tile.m.begin + m, tile.n.begin + n); };
+                Early values = one_row && n == first ? early : load();
+                await(f, values, load);
+                store_one(f, b, tile, sums, m, n, values);
             }
         }
     }

@@ -15,7 +15,7 @@ public:
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        const F f{Operands(record)};
+        const F f{Operands(record, launch)};
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         const I32 outputs = tile.rows() * tile.columns();
@@ -71,7 +71,10 @@ private:
             }
             const I32 m = (begin + output) / tile.columns();
             const I32 n = tile.n.begin + (begin + output) % tile.columns();
-            f.store(b, tile.m.begin + m, n, acc, f.load(b, tile.m.begin + m, n));
+            const auto load = [&] { return f.load(b, tile.m.begin + m, n); };
+            auto early = load();
+            await(f, early, load);
+            f.store(b, tile.m.begin + m, n, acc, early);
         }
     }
 };

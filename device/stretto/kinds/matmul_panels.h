@@ -68,7 +68,7 @@ public:
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         static_assert(Config::kWarps % kStep<Config> == 0 && abi::kDealt % kStep<Config> == 0);
-        const F f{Operands(record)};
+        const F f{Operands(record, launch)};
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config, true> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
@@ -260,8 +260,10 @@ private:
             for (I32 n = begin; n < columns; n += stride) {
                 const bool loaded = one_row && first + n == static_cast<I32>(threadIdx.x);
                 const I32 column = tile.n.begin + first + n;
-                store_one<Config>(f, b, tile, sums, m, n, column,
-                                  loaded ? early : f.load(b, tile.m.begin + m, column));
+                const auto load = [&] { return f.load(b, tile.m.begin + m, column); };
+                Early values = loaded ? early : load();
+                await(f, values, load);
+                store_one<Config>(f, b, tile, sums, m, n, column, values);
             }
         }
     }

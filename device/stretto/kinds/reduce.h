@@ -1,7 +1,6 @@
 #pragma once
 
-#include "stretto/math.h"
-#include "stretto/stream/ring.h"
+#include "stretto/operands.h"
 
 namespace stretto::device {
 
@@ -42,10 +41,10 @@ struct MinOf {
 template <class F>
 struct Reduce {
     template <class Config>
-    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch&,
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         using Acc = typename F::Acc;
-        const F f{Operands(record)};
+        const F f{Operands(record, launch)};
         const typename F::Combine combine;
         const I32 lane = threadIdx.x % 32;
         const I32 end = record.tile[0].end;

@@ -14,11 +14,12 @@ struct Control {
     Mbarrier empty[abi::kMaxSlots];
     abi::Record records[2];  ///< the running task's and the next one's
     U32 epoch;               ///< iterations before this launch
+    U32 tag;                 ///< of the words of this iteration: its epoch plus one
     U32 ended[2];            ///< by parity of the epoch: nonzero once an iteration has ended the launch early
     // Nonzero: a wait of the task was given up. By place in `records`, and written on one side of one barrier only, so
     // that all consumer warps read the same value behind it and leave together.
     U32 events_given_up[2];  ///< written before the barrier that starts the task
-    U32 loads_given_up[2];   ///< written before the barrier that ends it
+    U32 loads_given_up[2];   ///< of loads and words: written before the barrier that ends it
 };
 static_assert(sizeof(Control) <= abi::kControlBytes);
 

@@ -12,11 +12,14 @@ __device__ __forceinline__ void consumer_barrier() {
 }
 
 /// Where a program's phases are kernels of their own: lets the next kernel start to load its weights, and waits until
-/// what the kernel before wrote can be read (PTX ISA, griddepcontrol).
-__device__ __forceinline__ void wait_for_kernel_before() {
+/// what the kernel before wrote can be read (PTX ISA, griddepcontrol). False: there is nothing to wait for.
+__device__ __forceinline__ bool wait_for_kernel_before() {
 #if defined(STRETTO_SEPARATE_KERNELS) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    return true;
+#else
+    return false;
 #endif
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "stretto/math.h"
+#include "stretto/stream/ring.h"
+#include "stretto/sync/words.h"
+
+namespace stretto::device {
+
+/// What the expressions of one task work on: its buffers, and the words among them. The addresses are global memory:
+/// saying so spares the generic address checks.
+class Operands {
+public:
+    __device__ __forceinline__ Operands(const abi::Record& record, const abi::Launch& launch)
+        : record_(record), launch_(launch) {}
+
+    template <class T>
+    [[nodiscard]] __device__ __forceinline__ T* at(int slot) const {
+        T* pointer = reinterpret_cast<T*>(record_.operands[slot]);
+        __builtin_assume(__isGlobal(pointer));
+        return pointer;
+    }
+
+    [[nodiscard]] __device__ __forceinline__ Words words() const {
+        Control& shared = control();
+        return {launch_, record_, shared.tag, shared.loads_given_up[&record_ - shared.records]};
+    }
+
+private:
+    const abi::Record& record_;
+    const abi::Launch& launch_;
+};
+
+}  // namespace stretto::device

@@ -1,0 +1,228 @@
+#include "schedule/words.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "tile/dependencies.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kLanes = 32;
+/// Words that a thread of a product asks for together, before it looks at the first.
+constexpr std::int64_t kPolledTogether = 8;
+
+/// What one task polls of a buffer: all its threads together, and how often a thread waits for an answer.
+struct Polls {
+    std::int64_t words = 0;
+    std::int64_t rounds = 0;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+bool reads(const Access& access, BufferId buffer) { return access.source == buffer.value; }
+
+std::int64_t count_reads(const Expr& expr, BufferId buffer) {
+    return std::count_if(expr.accesses.begin(), expr.accesses.end(),
+                         [&](const Access& access) { return reads(access, buffer); });
+}
+
+std::int64_t count_reads(const std::vector<Store>& stores, BufferId buffer) {
+    std::int64_t count = 0;
+    for (const Store& store : stores) count += count_reads(store.expr, buffer);
+    return count;
+}
+
+/// Every thread waits for each of its loads before it asks for the next.
+Polls one_by_one(std::int64_t loads, std::int64_t points, std::int64_t threads) {
+    return {loads * points, loads * ceil_div(points, threads)};
+}
+
+/// The polls of one task; nothing where its kind cannot wait for the elements that it reads.
+class PollCount {
+public:
+    PollCount(BufferId buffer, const Task& task, std::int64_t threads)
+        : buffer_(buffer), task_(task), threads_(threads) {}
+
+    std::optional<Polls> operator()(const MapRegion& map) const {
+        return together(count_reads(map.stores, buffer_), task_.tile[0].size());
+    }
+
+    std::optional<Polls> operator()(const ReduceRegion& reduce) const {
+        const std::int64_t kept = task_.tile[0].size();
+        const Shape inner(reduce.space.begin() + reduce.kept, reduce.space.end());
+        Polls polls = one_by_one(count_reads(reduce.term, buffer_), kept * volume(inner), threads_);
+        const Polls stores = one_by_one(count_reads(reduce.stores, buffer_), kept, threads_ / kLanes);
+        return Polls{polls.words + stores.words, polls.rounds + stores.rounds};
+    }
+
+    std::optional<Polls> operator()(const MatMulRegion& matmul) const {
+        for (const Access& weight : matmul.weights) {
+            if (reads(weight, buffer_)) return std::nullopt;
+        }
+        const std::int64_t rows = task_.tile[0].size() * task_.tile[1].size();
+        const std::int64_t loads = count_reads(matmul.a, buffer_);
+        Polls left = together(loads, rows * matmul.space[3]);
+        const bool one_row = rows == 1 && ceil_div(matmul.space[3], threads_) <= kPolledTogether;
+        if (one_row) left.rounds = std::min<std::int64_t>(left.rounds, 1);
+        for (const RowStat& stat : matmul.stats) {
+            // A statistic reads again what the left side has waited for.
+            left.words += count_reads(stat.term, buffer_) * rows * matmul.space[3];
+            if (loads == 0 && count_reads(stat.term, buffer_) > 0) return std::nullopt;
+            if (count_reads(stat.finish, buffer_) > 0) return std::nullopt;
+        }
+        const std::int64_t outputs = rows * task_.tile[2].size();
+        const Polls stores = together(count_reads(matmul.stores, buffer_), outputs);
+        return Polls{left.words + stores.words, left.rounds + stores.rounds};
+    }
+
+    std::optional<Polls> operator()(const AttentionRegion& attention) const {
+        if (reads(attention.key, buffer_) || reads(attention.value, buffer_)) return std::nullopt;
+        const std::int64_t queries = task_.tile[0].size() * task_.tile[2].size();
+        const std::int64_t rows = queries * attention.group * attention.space[4];
+        const Polls query = one_by_one(count_reads(attention.query, buffer_), rows, kLanes);
+        const Polls mask = one_by_one(count_reads(attention.mask, buffer_),
+                                      queries * attention.group * attention.space[3], threads_ / kLanes);
+        const Polls length = one_by_one(count_reads(attention.length, buffer_), queries, 1);
+        return Polls{query.words + mask.words + length.words, query.rounds + mask.rounds + length.rounds};
+    }
+
+private:
+    /// The loads of a point are on their way together.
+    [[nodiscard]] Polls together(std::int64_t loads, std::int64_t points) const {
+        return {loads * points, loads == 0 ? 0 : ceil_div(points, threads_)};
+    }
+
+    BufferId buffer_;
+    const Task& task_;
+    std::int64_t threads_;
+};
+
+class Chooser {
+public:
+    Chooser(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine)
+        : graph_(graph), worker_of_(worker_of), machine_(machine) {
+        uses_.resize(graph.regions.buffers.size());
+        for (std::size_t r = 0; r < graph.regions.regions.size(); ++r) {
+            for (const Use& use : uses(graph.regions.regions[r])) {
+                Users& users = uses_[static_cast<std::size_t>(use.access->source)];
+                (use.write ? users.writers : users.readers).insert(r);
+                if (!use.access->indirect.empty()) users.indirect = true;
+            }
+        }
+    }
+
+    void run() {
+        std::vector<std::size_t> tagged;
+        for (std::size_t b = 0; b < uses_.size(); ++b) {
+            if (!pays(b)) continue;
+            graph_.regions.buffers[b].tagged = true;
+            tagged.push_back(b);
+        }
+        if (tagged.empty()) return;
+        const auto orders = orders_beside_words(graph_);
+        for (std::size_t b : tagged) {
+            if (!spares_a_counter(b, orders)) graph_.regions.buffers[b].tagged = false;
+        }
+    }
+
+private:
+    struct Users {
+        std::set<std::size_t> writers;  ///< regions
+        std::set<std::size_t> readers;
+        bool indirect = false;  ///< some place depends on data
+    };
+
+    /// Words are written once in a launch, and both sides know which.
+    [[nodiscard]] bool can_be_tagged(std::size_t b) const {
+        const Buffer& buffer = graph_.regions.buffers[b];
+        const Users& users = uses_[b];
+        const bool fits =
+            buffer.dtype == DType::I32 || (is_float(buffer.dtype) && size_of(buffer.dtype) <= 4);
+        return buffer.role == BufferRole::Arena && fits && !users.indirect && users.writers.size() == 1 &&
+               !users.readers.empty();
+    }
+
+    [[nodiscard]] bool pays(std::size_t b) const {
+        if (!can_be_tagged(b)) return false;
+        const BufferId buffer(static_cast<std::int64_t>(b));
+        const std::int64_t threads = machine_.consumer_warps * kLanes;
+        for (std::size_t r : uses_[b].readers) {
+            const Range tasks = graph_.tasks_of[r];
+            for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
+                const Task& task = graph_.tasks[static_cast<std::size_t>(t)];
+                const auto polls =
+                    std::visit(PollCount(buffer, task, threads), graph_.regions.regions[r].body);
+                if (!polls || cost(*polls) >= machine_.counter_us) return false;
+            }
+        }
+        return true;
+    }
+
+    [[nodiscard]] double cost(const Polls& polls) const {
+        return machine_.word_us +
+               static_cast<double>(std::max<std::int64_t>(polls.rounds - 1, 0)) * machine_.load_latency_us +
+               static_cast<double>(polls.words * kWordBytes) * machine_.word_byte_us;
+    }
+
+    /// Is there a reader on another worker that needs no counter for the region that writes the buffer?
+    [[nodiscard]] bool spares_a_counter(std::size_t b, const std::vector<std::vector<Range>>& orders) const {
+        const Range written = graph_.tasks_of[*uses_[b].writers.begin()];
+        return std::any_of(uses_[b].readers.begin(), uses_[b].readers.end(), [&](std::size_t r) {
+            const Range tasks = graph_.tasks_of[r];
+            bool apart = false;
+            for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
+                for (Range range : orders[static_cast<std::size_t>(t)]) {
+                    if (intersects(range, written)) return false;
+                }
+                apart |= reads_from_another_worker(t, written);
+            }
+            return apart;
+        });
+    }
+
+    [[nodiscard]] bool reads_from_another_worker(std::int64_t reader, Range written) const {
+        const auto worker = [&](std::int64_t task) { return worker_of_[static_cast<std::size_t>(task)]; };
+        for (Range range : graph_.tasks[static_cast<std::size_t>(reader)].after) {
+            for (std::int64_t t = std::max(range.begin, written.begin); t < std::min(range.end, written.end);
+                 ++t) {
+                if (worker(t) != worker(reader)) return true;
+            }
+        }
+        return false;
+    }
+
+    TaskGraph& graph_;
+    const std::vector<std::int32_t>& worker_of_;
+    const Machine& machine_;
+    std::vector<Users> uses_;  ///< by buffer
+};
+
+}  // namespace
+
+std::vector<std::vector<Range>> orders_beside_words(const TaskGraph& graph) {
+    std::vector<std::vector<Range>> orders;
+    orders.reserve(graph.tasks.size());
+    const auto tagged = [&](const Buffer& buffer) { return buffer.tagged; };
+    if (std::none_of(graph.regions.buffers.begin(), graph.regions.buffers.end(), tagged)) {
+        for (const Task& task : graph.tasks) orders.push_back(task.after);
+        return orders;
+    }
+    TaskGraph plain = graph;
+    for (Task& task : plain.tasks) {
+        const auto in_words = [&](const Footprint& print) { return graph.regions[print.buffer].tagged; };
+        std::erase_if(task.reads, in_words);
+        std::erase_if(task.writes, in_words);
+        task.after.clear();
+    }
+    find_dependencies(plain);
+    for (Task& task : plain.tasks) orders.push_back(std::move(task.after));
+    return orders;
+}
+
+void choose_words(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine) {
+    Chooser(graph, worker_of, machine).run();
+}
+
+}  // namespace stretto
