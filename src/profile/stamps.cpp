@@ -36,9 +36,12 @@ private:
 
 TaskTimes times_of(const abi::TaskStamps& stamps, const WorkerClock& clock) {
     ensure(stamps.published != 0, "a task of a traced launch has no stamps");
-    const abi::U64 staged = stamps.staged == 0 ? stamps.ready : stamps.staged;
-    return {clock.at(stamps.begun),    clock.at(stamps.ready),     clock.at(staged),
-            clock.at(stamps.computed), clock.at(stamps.published), clock.duration(stamps.stalled)};
+    // Words may be polled as late as by the stores; a task is ready with those that it stages.
+    const abi::U64 ready = stamps.staged == 0 ? stamps.ready : std::min(stamps.ready, stamps.staged);
+    const abi::U64 staged = stamps.staged == 0 ? ready : stamps.staged;
+    return {clock.at(stamps.begun),     clock.at(ready),
+            clock.at(staged),           clock.at(stamps.computed),
+            clock.at(stamps.published), clock.duration(stamps.stalled)};
 }
 
 }  // namespace

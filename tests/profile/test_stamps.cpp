@@ -104,6 +104,12 @@ TEST_F(StampsOfALaunch, TaskThatStagesNothingIsStagedWhenItIsReady) {
     EXPECT_EQ(trace.tasks[1].staged, trace.tasks[1].ready);
 }
 
+TEST_F(StampsOfALaunch, TaskIsReadyWithTheInputsThatItStages) {
+    stamps.tasks[1].ready = stamps.tasks[1].computed - 1;
+    const Trace trace = align(stamps, plan);
+    EXPECT_EQ(trace.tasks[1].ready, trace.tasks[1].staged);
+}
+
 TEST_F(StampsOfALaunch, MissingStampIsABug) {
     stamps.tasks[1].published = 0;
     EXPECT_THROW(static_cast<void>(align(stamps, plan)), InternalError);

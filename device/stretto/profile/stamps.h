@@ -32,6 +32,15 @@ __device__ __forceinline__ void stamp(const abi::Launch& launch, U32 task, U64 a
     }
 }
 
+/// A task that polls its inputs itself has them now; each thread that polled calls it. The recorder's own counts: it
+/// stands for its warp, and the barrier of its kind for the others.
+__device__ __forceinline__ void stamp_polled(const abi::Launch& launch, U32 task) {
+    if constexpr (kTraced) {
+        // The recorder by the size of the CTA: the loader's warp is the last, the recorder's the one before.
+        if (threadIdx.x == blockDim.x - 64) launch.trace.tasks[task].ready = cycles();
+    }
+}
+
 /// Called by the warp that signals, right behind its signals.
 __device__ __forceinline__ void stamp_published(const abi::Launch& launch, U32 task) {
     if constexpr (kTraced) {

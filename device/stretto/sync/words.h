@@ -1,5 +1,6 @@
 #pragma once
 
+#include "stretto/profile/stamps.h"
 #include "stretto/sync/events.h"
 
 /// Hand-offs by epoch-tagged words. An element lies in one 8-byte word beside the tag of the iteration that wrote it. The
@@ -78,6 +79,7 @@ public:
                 return;
             }
         }
+        stamp_polled(launch_, record_.task);
     }
 
 private:
