@@ -41,7 +41,7 @@ __device__ __forceinline__ void for_each_of_thread(Body&& body) {
 /// F: kB, kM, kK, kStats, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly whose words may be missing,
 /// left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat), stat_finish(Number<j>, b, m, sum, stat); `stat`
 /// holds the earlier statistics.
-/// Panels: rows are laid out for tensor cores.
+/// Panels: rows are laid out for the tensor cores of MatMulPanels; `row` then gives bytes, not elements in order.
 template <class F, class Config, bool Panels = false>
 class LeftSide {
 public:
@@ -84,12 +84,12 @@ public:
             for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
                 const I32 at = tile_.m.begin + m;
                 if constexpr (kLoadsEarly) {
-                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, loaded.values[round]));
+                    row[place(k)] = narrow<Element>(f.left(b, at, k, stats.values, loaded.values[round]));
                 } else {
                     const auto load = [&] { return f.load_left(b, at, k); };
                     auto early = load();
                     await(f, early, load);
-                    row[k] = narrow<Element>(f.left(b, at, k, stats.values, early));
+                    row[place(k)] = narrow<Element>(f.left(b, at, k, stats.values, early));
                 }
             });
         }
@@ -97,6 +97,11 @@ public:
     }
 
 private:
+    /// Where element k of a row is. In panels the second and the third pair of each 8 change places (matmul_panels.h).
+    [[nodiscard]] static __device__ __forceinline__ I32 place(I32 k) {
+        return Panels ? (k & ~6) | (k & 2) << 1 | (k & 4) >> 1 : k;
+    }
+
     [[nodiscard]] static __device__ __forceinline__ Loaded load_early(const F& f, I32 b) {
         Loaded loaded{};
         if constexpr (kLoadsEarly) {

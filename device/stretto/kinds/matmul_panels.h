@@ -6,11 +6,13 @@
 namespace stretto::device {
 
 /// Product on tensor cores with weights that come through the ring in panels: 8 rows of one weight, cut along k into
-/// pieces of abi::panel_piece. The task's loads are in the order of panel, piece, weight. Tokens are rows of the mma's
-/// 16-wide side, of which the upper 8 stay zero; weights are its 8-wide side.
+/// pieces of abi::panel_piece. The task's loads are in the order of panel, piece, weight. Weights are the 8-wide side of
+/// the mma; tokens are the 16-wide side.
 ///
-/// k is permuted inside a chunk of 32, alike on both sides: lane (g, q) = (lane / 4, lane % 4) takes the 8 neighbours
-/// k = 32 c + 8 q + j of row g, j = 0..3 for one mma and j = 4..7 for the other. Each is summed over the warp's chunks
+/// k is permuted inside a chunk of 32, alike on both sides: lane (g, q) = (lane / 4, lane % 4) reads the 8 neighbours
+/// k = 32 c + 8 q + j of row g. One mma multiplies j = 0..3, with the tokens in rows 0..7 of its 16; another j = 4..7, with
+/// the tokens in rows 8..15. So both take the same four registers of tokens as they lie in memory, where the left side
+/// has j in the order 0 1 4 5 2 3 6 7, and the other rows' sums are not used. Each mma's are summed over the warp's chunks
 /// in order; a warp's share is the sum of both; the shares are added in the order of warps.
 /// F: as for MatMul. Requires: Left and Weight are the same 16-bit type, F::kK is a multiple of 32.
 template <class F>
@@ -88,7 +90,7 @@ public:
     }
 
 private:
-    using Sums = float[2][4];  ///< of one panel: by half of a chunk, then as the mma has them
+    using Sums = float[2][4];  ///< of one panel: by half of the neighbours, then as the mma has them
 
     template <class Config>
     using Side = LeftSide<F, Config, true>;
@@ -190,7 +192,7 @@ private:
 #pragma unroll
             for (int line = 0; line < Panels * F::kWeights; ++line) {
                 *reinterpret_cast<float2*>(at + line * tile.rows() * kSumRow<Config>) =
-                    make_float2(sums[line][0][0] + sums[line][1][0], sums[line][0][1] + sums[line][1][1]);
+                    make_float2(sums[line][0][0] + sums[line][1][2], sums[line][0][1] + sums[line][1][3]);
             }
         }
         return cursor;
@@ -230,8 +232,8 @@ private:
                                             ? kept.values[kKept<Config> ? this_piece * kOwn<Config> + own : 0]
                                             : load_left<Config>(left, tile.rows(), this_piece, own);
                     Sums& sum = sums[(first + i) % kLines];
-                    multiply_add_tile<Left>(sum[0], token.x, token.y, weight.x, weight.y);
-                    multiply_add_tile<Left>(sum[1], token.z, token.w, weight.z, weight.w);
+                    multiply_add_tile<Left>(sum[0], token, weight.x, weight.y);
+                    multiply_add_tile<Left>(sum[1], token, weight.z, weight.w);
                 });
             }
             cursor = release_slots<kSlots, Config>(cursor);
