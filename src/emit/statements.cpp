@@ -118,9 +118,10 @@ std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
         }
         const std::string type = fmt::format("Word<{}>", element_name(access.type));
         const IndexText at = index(access, {});
-        std::string value = fmt::format("ask({} + ({}))", pointers_.name(buffer), at.offset);
-        if (!at.inside.empty())
-            value = fmt::format("({}) ? {} : {}{{0, words.tag()}}", at.inside, value, type);
+        const std::string address = fmt::format("{} + ({})", pointers_.name(buffer), at.offset);
+        std::string value = at.inside.empty()
+                                ? fmt::format("ask({})", address)
+                                : fmt::format("ask_where({}, {}, words.tag())", at.inside, address);
         loads.push_back({i, type, std::move(value), access.type, slot});
     }
     return loads;

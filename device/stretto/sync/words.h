@@ -53,6 +53,14 @@ __device__ __forceinline__ Word<T> ask(const Tagged<T>* at) {
     return word;
 }
 
+/// Outside, a zero that is ready.
+template <class T>
+__device__ __forceinline__ Word<T> ask_where(bool inside, const Tagged<T>* at, U32 tag) {
+    Word<T> word{0, tag};
+    if (inside) word = ask(at);
+    return word;
+}
+
 /// What `missing` returns where every word is ready; else it is an operand slot.
 inline constexpr U32 kNoneMissing = ~0u;
 
