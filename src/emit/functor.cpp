@@ -101,15 +101,19 @@ public:
         alias("Acc", accumulator_name(acc));
         alias("Left", element_name(region.a_type));
         if (region.streamed) alias("Weight", element_name(streamed_type(region)));
-        kind_.functor.constants = {constant("kB", batch), constant("kM", rows), constant("kK", depth),
+        kind_.functor.constants = {constant("kB", batch),
+                                   constant("kM", rows),
+                                   constant("kK", depth),
                                    constant("kWeights", static_cast<std::int64_t>(region.weights.size())),
-                                   constant("kStats", static_cast<std::int64_t>(region.stats.size()))};
+                                   constant("kStats", static_cast<std::int64_t>(region.stats.size())),
+                                   constant("kInner", inner_stats(region))};
         add_prologue(region, acc);
         if (!region.streamed) add_weights(region);
         add_stores(
             region.stores,
             {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc},
-            {}, {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}}, {{"const Acc*", "acc", ""}});
+            {}, {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}},
+            {{"const Acc*", "acc", ""}, {"const Acc*", "stat", ""}});
         return finished();
     }
 
@@ -230,30 +234,35 @@ private:
                            coordinate("k", region.space[3])},
                           "sum",
                           acc};
-        const std::vector<CudaMember> at{
-            {"I32", "b", ""}, {"I32", "m", ""}, {"I32", "k", ""}, {"const Acc*", "stat", ""}};
+        const std::vector<CudaMember> at{{"I32", "b", ""},
+                                         {"I32", "m", ""},
+                                         {"I32", "k", ""},
+                                         {"const Acc*", "stat", ""},
+                                         {"const LeftEarly&", "early", ""}};
+        CudaStruct early{"LeftEarly", {}, {}};
+        Statements loads(pointers_, scope);
+        std::string values;
         // `a` is rounded when it is staged, in the type of the staged elements.
         const DType wide = is_narrow_float(region.a_type) ? DType::F32 : region.a_type;
         for (std::size_t j = 0; j < region.stats.size(); ++j) {
             const CudaMember which{fmt::format("Number<{}>", j), "", ""};
-            add_function("Acc", "stat_term", {which, at[0], at[1], at[2], at[3]},
-                         returned(region.stats[j].term, scope, acc, {}));
+            Statements term(pointers_, scope);
+            const Statements::Known known = known_early(loads, region.stats[j].term, early, values);
+            const std::string value = term.evaluate(region.stats[j].term, known).back();
+            term.add(fmt::format("return {};", converted(value, region.stats[j].term.type(), acc)));
+            add_function("Acc", "stat_term", {which, at[0], at[1], at[2], at[3], at[4]}, term.take());
             Scope finish = scope;
             finish.coordinates[3] = "0";
             add_function("Acc", "stat_finish", {which, at[0], at[1], {"Acc", "sum", ""}, at[3]},
                          returned(region.stats[j].finish, finish, acc, {}));
         }
-        CudaStruct early{"LeftEarly", {}, {}};
-        Statements loads(pointers_, scope);
         Statements body(pointers_, scope);
-        std::string values;
         const Statements::Known known = known_early(loads, region.a, early, values);
         loads.add(fmt::format("return {{{}}};", values));
         add_function("LeftEarly", "load_left", {at[0], at[1], at[2]}, loads.take());
         const std::string result = body.evaluate(region.a, known).back();
         body.add(fmt::format("return {};", converted(result, region.a.type(), wide)));
-        add_function("Acc", "left", {at[0], at[1], at[2], at[3], {"const LeftEarly&", "early", ""}},
-                     body.take());
+        add_function("Acc", "left", {at[0], at[1], at[2], at[3], at[4]}, body.take());
         kind_.functor.structs.push_back(std::move(early));
     }
 
@@ -275,6 +284,19 @@ private:
                 load.words ? converted(kept + ".value()", load.element, expr.nodes[load.node].type) : kept;
         }
         return known;
+    }
+
+    /// How many statistics, from the first on, must be known before the left side and the other statistics' terms.
+    static std::int64_t inner_stats(const MatMulRegion& region) {
+        std::int64_t inner = 0;
+        const auto look = [&](const Expr& expr) {
+            for (const ExprNode& node : expr.nodes) {
+                if (node.op == Op::Stat) inner = std::max(inner, node.integer + 1);
+            }
+        };
+        look(region.a);
+        for (const RowStat& stat : region.stats) look(stat.term);
+        return inner;
     }
 
     /// Splits the stores in two functions, so that what they load is on its way together, and before the results of the

@@ -9,6 +9,7 @@
 #include "fuse/length.h"
 #include "fuse/prepare.h"
 #include "fuse/product_kind.h"
+#include "fuse/scale.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -238,7 +239,24 @@ private:
         const auto [batch, m, n, k] = region.space;
         const IndexMap view{{{atom(batch, m * n)}, {atom(m, n)}, {atom(n, 1)}, {atom(k, 0)}}, 0};
         region.stores = stores(view, accumulators, epilogue);
+        scale_at_the_end(region);
         return region;
+    }
+
+    /// What only scales whole rows of the left side scales their sums instead: it need not be known before the product.
+    /// Unscaled rows might exceed F16.
+    void scale_at_the_end(MatMulRegion& region) const {
+        if (numerics_ != Numerics::Fused || region.a_type == DType::F16) return;
+        auto split = split_scale(region.a);
+        if (!split) return;
+        region.a = std::move(split->rest);
+        for (Store& store : region.stores) {
+            std::vector<Expr> coordinates;
+            for (std::int32_t index : store.indices) {
+                coordinates.push_back(with_scale(extracted(store.expr, index), split->scale));
+            }
+            store = make_store(store.target, with_scale(store.expr, split->scale), coordinates);
+        }
     }
 
     /// The left side is the same for every column: it is evaluated at n = 0.

@@ -72,8 +72,8 @@ struct ReduceRegion {
     bool operator==(const ReduceRegion&) const = default;
 };
 
-/// Row statistic of a MatMul prologue: Stat(j) = finish(sum over k of term(b, m, k)). `term` and `finish` are
-/// over the coordinates (b, m, n = 0, k) and may use earlier Stat nodes; `finish` sees the sum as Acc(0).
+/// Row statistic of a MatMul: Stat(j) = finish(sum over k of term(b, m, k)). `term` and `finish` are over (b, m, n = 0, k)
+/// and may use earlier Stat nodes; `finish` sees the sum as Acc(0). The left side and the stores may use all of them.
 struct RowStat {
     Expr term;
     Expr finish;

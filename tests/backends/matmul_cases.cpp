@@ -115,6 +115,46 @@ Case normalized_and_gated(DType type, const Sizes& s) {
             {}};
 }
 
+/// (x - mean(x)) w, times rsqrt(mean((x - mean(x))^2) + eps) at the end: the second statistic's terms need the first one,
+/// and only the store needs the second.
+Case scaled_at_the_end(Weights weights, DType type, const Sizes& s) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, {s.m, s.k});
+    const BufferId weight = build.buffer(BufferRole::Parameter, type, {s.n, s.k});
+    const BufferId out = build.buffer(BufferRole::Output, type, {s.m, s.n});
+    const auto load_x = [&](Expr& e) { return e.cast(e.load(build.through(x, left_map(s))), DType::F32); };
+    const auto centred = [&](Expr& e) { return e.apply(Op::Sub, {load_x(e), e.stat(0)}); };
+    const auto mean = [&](Expr& e) {
+        return e.apply(Op::Mul, {e.acc(0), e.constant(1.0 / static_cast<double>(s.k), DType::F32)});
+    };
+    RowStat first;
+    load_x(first.term);
+    mean(first.finish);
+    RowStat second;
+    const std::int32_t distance = centred(second.term);
+    second.term.apply(Op::Mul, {distance, distance});
+    Expr& finish = second.finish;
+    finish.apply(Op::Rsqrt, {finish.apply(Op::Add, {mean(finish), finish.constant(1e-5, DType::F32)})});
+    const Access rows =
+        build.through(weight, weights == Weights::Transposed ? transposed_weight_map(s) : weight_map(s));
+    MatMulRegion region = product(build, s, type, x, {rows}, weights == Weights::Streamed);
+    region.stats = {std::move(first), std::move(second)};
+    region.a = {};
+    centred(region.a);
+    Store store{build.through(out, result_map(s)), {}, {}};
+    store.expr.apply(Op::Mul, {store.expr.acc(0), store.expr.stat(1)});
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    const char* names[] = {"streamed", "direct", "transposed"};
+    // As above, a left value next to a rounding boundary may round the other way.
+    return {std::string("MatMul_scaled_at_the_end_") + names[static_cast<int>(weights)] + "_" +
+                std::string(name(type)) + "_" + text(s),
+            build.finish(),
+            2 * epsilon(type),
+            2 * epsilon(type) + 4 * accumulation_error(type, s),
+            {}};
+}
+
 }  // namespace
 
 std::vector<Case> matmul_cases() {
@@ -150,6 +190,11 @@ std::vector<Case> matmul_cases() {
         for (std::int64_t m : {1, 4}) cases.push_back(normalized_and_gated(type, {1, m, 45, 576}));
         cases.push_back(normalized_and_gated(type, {1, 2, 45, 1568}));
         cases.push_back(normalized_and_gated(type, {1, 2, 45, 1000}));
+        for (std::int64_t m : {1, 3}) {
+            for (std::int64_t k : {576, 1000})
+                cases.push_back(scaled_at_the_end(Weights::Streamed, type, {1, m, 45, k}));
+            cases.push_back(scaled_at_the_end(Weights::Transposed, type, {1, m, 45, 50}));
+        }
     }
     return cases;
 }

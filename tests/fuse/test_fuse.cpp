@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fuse/fuse.h"
 #include "graph/builder.h"
 #include "simplify/simplify.h"
@@ -55,6 +57,40 @@ TEST(Fuse, ANormBeforeAProductBecomesItsPrologue) {
     ASSERT_EQ(matmul->stats.size(), 1U);
     EXPECT_EQ(matmul->stats[0].finish.nodes.back().op, Op::Rsqrt);
     EXPECT_TRUE(matmul->streamed);
+}
+
+bool uses_stat(const Expr& expr) {
+    return std::any_of(expr.nodes.begin(), expr.nodes.end(),
+                       [](const ExprNode& node) { return node.op == Op::Stat; });
+}
+
+/// The product of a normalized row, in `type`.
+MatMulRegion normalized(DType type, Numerics numerics) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
+    const Tensor gain = b.input(Role::Parameter, "gain", DType::BF16, {kHidden});
+    const Tensor w = b.input(Role::Parameter, "w", type, {32, kHidden});
+    b.output(b.linear(b.cast(rms_norm(b, x, gain), type), w, std::nullopt), "y");
+    const RegionGraph graph = fused(b, numerics);
+    return *regions_of<MatMulRegion>(graph).at(0);
+}
+
+TEST(Fuse, WhatScalesWholeRowsScalesTheSums) {
+    const MatMulRegion matmul = normalized(DType::BF16, Numerics::Fused);
+    EXPECT_FALSE(uses_stat(matmul.a));
+    EXPECT_TRUE(uses_stat(matmul.stores[0].expr));
+}
+
+TEST(Fuse, ExactNumericsScaleTheLeftSide) {
+    const MatMulRegion matmul = normalized(DType::BF16, Numerics::Exact);
+    EXPECT_TRUE(uses_stat(matmul.a));
+    EXPECT_FALSE(uses_stat(matmul.stores[0].expr));
+}
+
+TEST(Fuse, RowsThatMayExceedF16AreScaledBeforeTheProduct) {
+    const MatMulRegion matmul = normalized(DType::F16, Numerics::Fused);
+    EXPECT_TRUE(uses_stat(matmul.a));
+    EXPECT_FALSE(uses_stat(matmul.stores[0].expr));
 }
 
 TEST(Fuse, AStatisticMayUseAnEarlierOne) {

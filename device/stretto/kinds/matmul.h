@@ -7,7 +7,7 @@ namespace stretto::device {
 /// Product with weights that come through the ring. Row n of a weight is dealt to warp n % warps of its load; lane l
 /// sums k = it * 256 + l * 8 + j in the order of it, j; a butterfly adds the lanes.
 /// F: as for LeftSide, and Weight (element), kWeights, Early, load(b, m, n) giving an Early, and
-/// store(b, m, n, acc, early) with one acc per weight.
+/// store(b, m, n, acc, stat, early) with one acc per weight.
 template <class F>
 class MatMul {
     using Acc = typename F::Acc;
@@ -30,7 +30,7 @@ public:
         const LeftSide<F, Config> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             const Early early = load_early<Config>(f, b, tile);
-            left.stage(f, b);
+            left.finish(left.stage(f, b));
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
                 const I32 count = min(record.rows_per_load, tile.columns() - n);
@@ -41,7 +41,7 @@ public:
                 }
             }
             consumer_barrier<Config>();
-            store<Config>(f, b, tile, left.rest(), early);
+            store<Config>(f, b, tile, left, early);
             if (b + 1 < tile.b.end) consumer_barrier<Config>();
         }
         return cursor;
@@ -155,28 +155,26 @@ private:
     /// All threads share a single row; of several rows each warp takes some.
     template <class Config>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                 const Acc* sums, const Early& early) {
+                                                 const LeftSide<F, Config>& left, const Early& early) {
         const bool one_row = tile.rows() == 1;
         const I32 first = one_row ? threadIdx.x : threadIdx.x % 32;
         const I32 stride = one_row ? Config::kThreads : 32;
         for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
+            const auto stats = left.template statistics<F::kStats>(f, b, m);
             for (I32 n = first; n < tile.columns(); n += stride) {
-                const auto load = [&] { return f.load(b, tile.m.begin + m, tile.n.begin + n); };
+                Acc acc[F::kWeights];
+#pragma unroll
+                for (int j = 0; j < F::kWeights; ++j) {
+                    acc[j] = left.rest()[(j * tile.rows() + m) * tile.columns() + n];
+                }
+                const I32 row = tile.m.begin + m;
+                const I32 column = tile.n.begin + n;
+                const auto load = [&] { return f.load(b, row, column); };
                 Early values = one_row && n == first ? early : load();
                 await(f, values, load);
-                store_one(f, b, tile, sums, m, n, values);
+                f.store(b, row, column, acc, stats.values, values);
             }
         }
-    }
-
-    static __device__ __forceinline__ void store_one(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                     const Acc* sums, I32 m, I32 n, const Early& early) {
-        Acc acc[F::kWeights];
-#pragma unroll
-        for (int j = 0; j < F::kWeights; ++j) {
-            acc[j] = sums[(j * tile.rows() + m) * tile.columns() + n];
-        }
-        f.store(b, tile.m.begin + m, tile.n.begin + n, acc, early);
     }
 };
 

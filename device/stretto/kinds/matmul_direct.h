@@ -20,13 +20,13 @@ public:
         const LeftSide<F, Config> left(tile);
         const I32 outputs = tile.rows() * tile.columns();
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
-            left.stage(f, b);
+            left.finish(left.stage(f, b));
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             for (I32 begin = 0; begin < outputs; begin += abi::kDirectChunk) {
                 const I32 count = min(abi::kDirectChunk, outputs - begin);
                 sum_slices<Config>(f, b, tile, left, begin, count);
                 consumer_barrier<Config>();
-                store<Config>(f, b, tile, left.rest(), begin, count);
+                store<Config>(f, b, tile, left, begin, count);
                 consumer_barrier<Config>();
             }
         }
@@ -58,7 +58,8 @@ private:
 
     template <class Config>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                 const Acc* slices, I32 begin, I32 count) {
+                                                 const LeftSide<F, Config>& left, I32 begin, I32 count) {
+        const Acc* slices = left.rest();
         for (I32 output = threadIdx.x; output < count; output += Config::kThreads) {
             Acc acc[F::kWeights];
 #pragma unroll
@@ -74,7 +75,8 @@ private:
             const auto load = [&] { return f.load(b, tile.m.begin + m, n); };
             auto early = load();
             await(f, early, load);
-            f.store(b, tile.m.begin + m, n, acc, early);
+            const auto stats = left.template statistics<F::kStats>(f, b, m);
+            f.store(b, tile.m.begin + m, n, acc, stats.values, early);
         }
     }
 };

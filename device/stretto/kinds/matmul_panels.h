@@ -75,14 +75,15 @@ public:
         const LeftSide<F, Config, true> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             Early early = load_early<Config>(f, b, tile);
-            left.stage(f, b);
+            const auto sums = left.stage(f, b);
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             const Fragments<Config> kept = load_kept(left, tile.rows());
+            left.finish(sums);
             for (I32 n = 0; n < tile.columns(); n += kColumnsAtOnce<Config>) {
                 const I32 columns = min(kColumnsAtOnce<Config>, tile.columns() - n);
                 cursor = multiply<Config>(left, kept, record, launch, cursor, columns, tile);
                 consumer_barrier<Config>();
-                store<Config>(f, b, tile, left.rest(), n, columns, early);
+                store<Config>(f, b, tile, left, n, columns, early);
                 if (n + columns < tile.columns() || b + 1 < tile.b.end) consumer_barrier<Config>();
             }
         }
@@ -253,37 +254,39 @@ private:
     /// of several rows each warp takes some.
     template <class Config>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                 const Acc* sums, I32 first, I32 columns,
+                                                 const Side<Config>& left, I32 first, I32 columns,
                                                  const Early& early) {
         const bool one_row = tile.rows() == 1;
         const I32 begin = one_row ? threadIdx.x : threadIdx.x % 32;
         const I32 stride = one_row ? Config::kThreads : 32;
         for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
+            if (begin >= columns) break;
+            const auto stats = left.template statistics<F::kStats>(f, b, m);
             for (I32 n = begin; n < columns; n += stride) {
+                Acc acc[F::kWeights];
+                add_shares<Config>(acc, left.rest(), tile.rows(), m, n);
                 const bool loaded = one_row && first + n == static_cast<I32>(threadIdx.x);
+                const I32 row = tile.m.begin + m;
                 const I32 column = tile.n.begin + first + n;
-                const auto load = [&] { return f.load(b, tile.m.begin + m, column); };
+                const auto load = [&] { return f.load(b, row, column); };
                 Early values = loaded ? early : load();
                 await(f, values, load);
-                store_one<Config>(f, b, tile, sums, m, n, column, values);
+                f.store(b, row, column, acc, stats.values, values);
             }
         }
     }
 
     template <class Config>
-    static __device__ __forceinline__ void store_one(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                     const Acc* sums, I32 m, I32 n, I32 column,
-                                                     const Early& early) {
-        Acc acc[F::kWeights];
+    static __device__ __forceinline__ void add_shares(Acc (&acc)[F::kWeights], const Acc* sums, I32 rows,
+                                                      I32 m, I32 n) {
 #pragma unroll
         for (int j = 0; j < F::kWeights; ++j) {
-            const I32 row = (n / abi::kPanelRows * F::kWeights + j) * tile.rows() + m;
+            const I32 row = (n / abi::kPanelRows * F::kWeights + j) * rows + m;
             const Acc* shares = sums + row * kSumRow<Config> + n % abi::kPanelRows;
             acc[j] = shares[0];
 #pragma unroll
             for (int warp = 1; warp < Config::kWarps; ++warp) acc[j] += shares[warp * abi::kPanelRows];
         }
-        f.store(b, tile.m.begin + m, column, acc, early);
     }
 };
 
