@@ -239,12 +239,41 @@ struct MatMulShape {
     return left + stats + round_up(matmul_sums(s, warps), 16);
 }
 
-/// Query rows that an attention task keeps in registers at one time; `rows` is group * Q of the region.
-[[nodiscard]] constexpr long long attention_rows(long long rows) { return rows < 4 ? rows : 4; }
+/// Rows of the context that belong to one split of attention before the next split's turn comes.
+inline constexpr int kAttentionBlock = 128;
+/// Rows of a block that one warp takes together. Strip t of a split belongs to warp t % warps.
+inline constexpr int kAttentionStrip = 16;
 
-/// Shared memory of an attention task: each warp's sums, maximum and weight of each query row.
-[[nodiscard]] constexpr long long attention_scratch(long long rows, long long d, long long warps) {
-    return round_up(warps * attention_rows(rows) * (d + 2) * 4, 16);
+/// The first context row of strip `number` of split `split`; strips of a split are in ascending order.
+template <class Int>
+[[nodiscard]] constexpr Int attention_strip_begin(Int number, Int split, Int splits) {
+    constexpr int per_block = kAttentionBlock / kAttentionStrip;
+    return (number / per_block * splits + split) * kAttentionBlock + number % per_block * kAttentionStrip;
+}
+
+/// Query rows that an attention task computes at one time, on tensor cores or without; `rows` is group * Q of the
+/// region.
+[[nodiscard]] constexpr long long attention_rows(long long rows, bool tensor) {
+    const long long most = tensor ? 8 : 4;
+    return rows < most ? rows : most;
+}
+
+/// Bytes from one staged query row of attention to the next: F32 elements, or on tensor cores two 2-byte parts of each, with
+/// a shift that puts neighbouring rows into different banks.
+[[nodiscard]] constexpr long long attention_query_bytes(long long d, bool tensor) {
+    return tensor ? d * 4 + 16 : round_up(d * 4, 16);
+}
+
+/// Bytes of the staged fresh key, and of the staged fresh value.
+[[nodiscard]] constexpr long long attention_fresh_bytes(long long d) { return round_up(d * 4, 16); }
+
+/// Shared memory of an attention task, in this order: staged query rows, the fresh key, the fresh value, and each warp's
+/// sums, maximum and weight of each query row.
+[[nodiscard]] constexpr long long attention_scratch(long long rows, long long d, long long warps,
+                                                    bool tensor) {
+    const long long together = attention_rows(rows, tensor);
+    return together * attention_query_bytes(d, tensor) + 2 * attention_fresh_bytes(d) +
+           round_up(warps * together * (d + 2) * 4, 16);
 }
 
 }  // namespace stretto::abi

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "abi/abi.h"
 #include "backends/reference/compiled_expr.h"
 #include "backends/reference/convert.h"
 #include "backends/reference/dot.h"
@@ -18,18 +19,20 @@ constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 /// max) * value).
 struct SoftmaxState {
     float max = kNoScore;
-    float weight = 0;
+    float weights[4] = {};  ///< on tensor cores, of the four lanes that share a row; else all in the first
     float* sums = nullptr;
+
+    [[nodiscard]] float weight() const { return (weights[0] + weights[1]) + (weights[2] + weights[3]); }
 
     void add(float score, const float* value, std::int64_t width) {
         if (score > max) {
             const float scale = std::exp(max - score);
-            weight *= scale;
+            weights[0] *= scale;
             for (std::int64_t d = 0; d < width; ++d) sums[d] *= scale;
             max = score;
         }
         const float p = std::exp(score - max);
-        weight += p;
+        weights[0] += p;
         add_scaled(p, value, sums, width);
     }
 };
@@ -42,13 +45,17 @@ public:
           per_lane_((width_ + kWarp - 1) / kWarp),
           warps_(consumer_warps),
           group_(region.group),
+          on_tensor_cores_(on_tensor_cores(region)),
           splits_(region.splits),
           split_stride_(region.space[0] * region.space[1] * region.space[2] * (width_ + 2)),
           scale_(static_cast<float>(region.scale)),
           query_(region.query),
           key_(region.key),
           value_(region.value),
-          partial_(region.partial) {
+          out_(region.out) {
+        if (!region.fresh.row.empty()) fresh_row_.emplace(region.fresh.row);
+        if (!region.fresh.key.empty()) fresh_key_.emplace(region.fresh.key);
+        if (!region.fresh.value.empty()) fresh_value_.emplace(region.fresh.value);
         if (!region.mask.empty()) mask_.emplace(region.mask);
         if (!region.length.empty()) length_.emplace(region.length);
     }
@@ -74,15 +81,23 @@ private:
 
         void run(std::int64_t split) {
             load_queries();
+            fresh_row_ = find_fresh_row();
             const std::int64_t states = twin_.warps_ * rows();
             sums_ = workspace_.scratch<float>(Scratch::Accumulators, states * twin_.width_);
             std::fill_n(sums_, states * twin_.width_, 0.0F);
             for (std::int64_t i = 0; i < states; ++i)
-                states_.push_back({kNoScore, 0, sums_ + i * twin_.width_});
+                states_.push_back({kNoScore, {}, sums_ + i * twin_.width_});
             const std::int64_t end = context_end();
-            const std::int64_t step = kAttentionBlock * twin_.splits_;
-            for (std::int64_t s = split * kAttentionBlock; s < end; s += step) {
-                block(s, std::min(end, s + kAttentionBlock));
+            for (std::int64_t number = 0;; ++number) {
+                const std::int64_t s = abi::attention_strip_begin(number, split, twin_.splits_);
+                if (s >= end) break;
+                const std::int64_t last = std::min(end, s + abi::kAttentionStrip);
+                read_masks(s, last);
+                if (twin_.on_tensor_cores_) {
+                    multiply_strip(number % twin_.warps_, s, last);
+                } else {
+                    add_strip(number % twin_.warps_, s, last);
+                }
             }
             for (std::int64_t row = 0; row < rows(); ++row) write(split, row);
         }
@@ -99,12 +114,23 @@ private:
 
         [[nodiscard]] std::int64_t context_end() {
             if (!twin_.length_) return twin_.context_;
+            return std::clamp<std::int64_t>(row_scalar(*twin_.length_), 0, twin_.context_);
+        }
+
+        /// The context row that is taken from the fresh expressions; -1 where there is none.
+        [[nodiscard]] std::int64_t find_fresh_row() {
+            if (!twin_.fresh_row_) return -1;
+            const std::int64_t row = row_scalar(*twin_.fresh_row_);
+            return std::clamp<std::int64_t>(row < 0 ? row + twin_.context_ : row, 0, twin_.context_ - 1);
+        }
+
+        /// An integer expression that varies with b only.
+        [[nodiscard]] std::int64_t row_scalar(const CompiledExpr& expr) {
             const std::array<std::int64_t, 5> at{b_, 0, 0, 0, 0};
             Block block;
             block.lanes = 1;
             block.at = at;
-            const double length = twin_.length_->scalar(block, buffers_, workspace_);
-            return std::clamp<std::int64_t>(truncated(length), 0, twin_.context_);
+            return truncated(expr.scalar(block, buffers_, workspace_));
         }
 
         /// Calls `use(block, d)` for blocks of lanes along d, at {b, h, q, s}.
@@ -130,19 +156,41 @@ private:
             }
         }
 
+        /// Packed rows, or on tensor cores the high parts of a row and then what they leave.
         void load_queries() {
-            query_ = workspace_.scratch<float>(Scratch::Left, rows() * packed_width());
+            const DType type = twin_.key_.type();
+            query_ =
+                workspace_.scratch<float>(Scratch::Left, rows() * std::max(packed_width(), 2 * twin_.width_));
             std::vector<float> values(static_cast<std::size_t>(twin_.width_));
             for (std::int64_t row = 0; row < rows(); ++row) {
-                along_width(head_of(row), query_of(row), 0, [&](const Block& block, std::int64_t d) {
-                    convert_lanes(twin_.query_.run(block, buffers_, workspace_), twin_.query_.domain(),
-                                  values.data() + d, Domain::F32, block.lanes);
-                });
-                pack(values.data(), query_ + row * packed_width());
+                evaluate(twin_.query_, head_of(row), query_of(row), values.data());
+                if (!twin_.on_tensor_cores_) {
+                    pack(values.data(), query_ + row * packed_width());
+                    continue;
+                }
+                float* high = query_ + row * 2 * twin_.width_;
+                for (std::int64_t d = 0; d < twin_.width_; ++d) {
+                    high[d] = rounded_lane(values[d], type);
+                    high[twin_.width_ + d] = rounded_lane(values[d] - high[d], type);
+                }
             }
         }
 
-        void read_row(const CompiledAccess& access, std::int64_t s, float* out) {
+        void evaluate(const CompiledExpr& expr, std::int64_t h, std::int64_t q, float* out) {
+            along_width(h, q, 0, [&](const Block& block, std::int64_t d) {
+                convert_lanes(expr.run(block, buffers_, workspace_), expr.domain(), out + d, Domain::F32,
+                              block.lanes);
+            });
+        }
+
+        /// One row of keys or values: from the buffer, or from `fresh`.
+        void read_row(const CompiledAccess& access, const std::optional<CompiledExpr>& fresh, std::int64_t s,
+                      float* out) {
+            if (fresh && s == fresh_row_) {
+                evaluate(*fresh, head_ * twin_.group_, queries_.begin, out);
+                for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] = rounded_lane(out[d], access.type());
+                return;
+            }
             along_width(head_ * twin_.group_, queries_.begin, s, [&](const Block& block, std::int64_t d) {
                 access.read(block, {}, buffers_, workspace_, out + d, Domain::F32);
             });
@@ -163,21 +211,24 @@ private:
             for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] != 0 ? 0.0F : kNoScore;
         }
 
-        void block(std::int64_t begin, std::int64_t end) {
-            float* bias = workspace_.scratch<float>(Scratch::Partials, rows() * kAttentionBlock);
+        void read_masks(std::int64_t begin, std::int64_t end) {
+            bias_ = workspace_.scratch<float>(Scratch::Partials, rows() * abi::kAttentionStrip);
             for (std::int64_t row = 0; row < rows(); ++row) {
-                read_mask(row, begin, end - begin, bias + row * kAttentionBlock);
+                read_mask(row, begin, end - begin, bias_ + row * abi::kAttentionStrip);
             }
+        }
+
+        /// One context row after the other, as lanes that sum their shares of a row by a butterfly.
+        void add_strip(std::int64_t warp, std::int64_t begin, std::int64_t end) {
             float* value = workspace_.scratch<float>(Scratch::Rows, twin_.width_);
             float* key = workspace_.scratch<float>(Scratch::Lanes, twin_.width_);
             float* packed = workspace_.scratch<float>(Scratch::Packed, packed_width());
             for (std::int64_t s = begin; s < end; ++s) {
-                read_row(twin_.key_, s, key);
-                read_row(twin_.value_, s, value);
+                read_row(twin_.key_, twin_.fresh_key_, s, key);
+                read_row(twin_.value_, twin_.fresh_value_, s, value);
                 pack(key, packed);
-                const std::int64_t warp = s % kAttentionBlock % twin_.warps_;
                 for (std::int64_t row = 0; row < rows(); ++row) {
-                    const float added = bias[row * kAttentionBlock + s - begin];
+                    const float added = bias_[row * abi::kAttentionStrip + s - begin];
                     if (added == kNoScore) continue;
                     alignas(64) float lanes[kWarp] = {};
                     for (std::int64_t v = 0; v < twin_.per_lane_; ++v) {
@@ -190,7 +241,63 @@ private:
             }
         }
 
-        /// Adds the warps in order and writes one row of partial results.
+        /// A strip as one product with its keys and one with its values. Device and twin differ in the order of sums
+        /// inside a product only.
+        void multiply_strip(std::int64_t warp, std::int64_t begin, std::int64_t end) {
+            const std::int64_t width = twin_.width_;
+            const std::int64_t count = end - begin;
+            float* keys = workspace_.scratch<float>(Scratch::Lanes, count * width);
+            float* values = workspace_.scratch<float>(Scratch::Rows, count * width);
+            for (std::int64_t i = 0; i < count; ++i) {
+                read_row(twin_.key_, twin_.fresh_key_, begin + i, keys + i * width);
+                read_row(twin_.value_, twin_.fresh_value_, begin + i, values + i * width);
+            }
+            for (std::int64_t row = 0; row < rows(); ++row) {
+                SoftmaxState& state = states_[warp * rows() + row];
+                float scores[abi::kAttentionStrip];
+                std::fill(std::begin(scores), std::end(scores), kNoScore);
+                float top = state.max;
+                for (std::int64_t i = 0; i < count; ++i) {
+                    const float added = bias_[row * abi::kAttentionStrip + i];
+                    if (added == kNoScore) continue;
+                    const float* query = query_ + row * 2 * width;
+                    const float product = dot(query, keys + i * width) + dot(query + width, keys + i * width);
+                    scores[i] = product * twin_.scale_ + added;
+                    top = std::max(top, scores[i]);
+                }
+                const float zero = top == kNoScore ? 0 : top;
+                const float keep = std::exp(state.max - zero);
+                for (float& score : scores) score = std::exp(score - zero);
+                state.max = top;
+                for (std::int64_t lane = 0; lane < 4; ++lane) {
+                    const float* of_lane = scores + 2 * lane;
+                    state.weights[lane] = std::fma(state.weights[lane], keep,
+                                                   (of_lane[0] + of_lane[1]) + (of_lane[8] + of_lane[9]));
+                }
+                for (std::int64_t d = 0; d < width; ++d) state.sums[d] *= keep;
+                add_weighted(scores, values, count, state.sums);
+            }
+        }
+
+        [[nodiscard]] float dot(const float* a, const float* b) const {
+            float sum = 0;
+            for (std::int64_t d = 0; d < twin_.width_; ++d) sum = std::fma(a[d], b[d], sum);
+            return sum;
+        }
+
+        /// Adds weighted rows: with the high parts of the weights, then with what these leave.
+        void add_weighted(const float* weights, const float* rows, std::int64_t count, float* sums) const {
+            const DType type = twin_.key_.type();
+            for (const bool low : {false, true}) {
+                for (std::int64_t i = 0; i < count; ++i) {
+                    const float high = rounded_lane(weights[i], type);
+                    add_scaled(low ? rounded_lane(weights[i] - high, type) : high, rows + i * twin_.width_,
+                               sums, twin_.width_);
+                }
+            }
+        }
+
+        /// Adds the warps in order and writes one row of results, or of partial results.
         void write(std::int64_t split, std::int64_t row) {
             std::vector<float> out(static_cast<std::size_t>(twin_.width_ + 2), 0.0F);
             float max = kNoScore;
@@ -202,12 +309,17 @@ private:
                 if (state.max == kNoScore) continue;
                 const float scale = std::exp(state.max - max);
                 for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] += state.sums[d] * scale;
-                out[twin_.width_ + 1] += state.weight * scale;
+                out[twin_.width_ + 1] += state.weight() * scale;
             }
             out[twin_.width_] = max;
+            const bool whole = twin_.splits_ == 1;
+            if (whole) {
+                for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] /= out[twin_.width_ + 1];
+            }
             const std::array<std::int64_t, 5> at{b_, head_of(row), query_of(row), 0, 0};
-            const std::int64_t first = split * twin_.split_stride_ + twin_.partial_.at(at);
-            twin_.partial_.write_row(first, twin_.width_ + 2, buffers_, workspace_, out.data(), Domain::F32);
+            const std::int64_t first = split * twin_.split_stride_ + twin_.out_.at(at);
+            twin_.out_.write_row(first, whole ? twin_.width_ : twin_.width_ + 2, buffers_, workspace_,
+                                 out.data(), Domain::F32);
         }
 
         const AttentionTwin& twin_;
@@ -216,7 +328,9 @@ private:
         Range queries_;
         Buffers buffers_;
         Workspace& workspace_;
-        float* query_ = nullptr;  ///< packed query rows
+        std::int64_t fresh_row_ = -1;
+        float* query_ = nullptr;  ///< query rows as load_queries leaves them
+        float* bias_ = nullptr;   ///< of one strip, by query row
         float* sums_ = nullptr;
         std::vector<SoftmaxState> states_;  ///< [warp][query row]
     };
@@ -226,13 +340,17 @@ private:
     std::int64_t per_lane_;
     std::int64_t warps_;
     std::int64_t group_;
+    bool on_tensor_cores_;
     std::int64_t splits_;
     std::int64_t split_stride_;  ///< elements of the partial results of one split
     float scale_;
     CompiledExpr query_;
     CompiledAccess key_;
     CompiledAccess value_;
-    CompiledAccess partial_;
+    CompiledAccess out_;
+    std::optional<CompiledExpr> fresh_row_;
+    std::optional<CompiledExpr> fresh_key_;
+    std::optional<CompiledExpr> fresh_value_;
     std::optional<CompiledExpr> mask_;
     std::optional<CompiledExpr> length_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "stretto/kinds/attention.h"
+#include "stretto/kinds/attention_mma.h"
 #include "stretto/kinds/map.h"
 #include "stretto/kinds/matmul.h"
 #include "stretto/kinds/matmul_direct.h"

@@ -127,6 +127,12 @@ std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
     return loads;
 }
 
+std::string Statements::address(const Access& access) {
+    const BufferId buffer(access.source);
+    const IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
+    return fmt::format("{} + ({})", pointers_.name(buffer), index.offset);
+}
+
 std::string Statements::read(const Access& access) { return declare(access.type, load(access, {})); }
 
 void Statements::write(const Access& access, const std::string& value, DType type) {

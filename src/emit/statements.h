@@ -62,6 +62,8 @@ public:
     [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
+    /// The address of an element, without indirect coordinates or masks.
+    [[nodiscard]] std::string address(const Access& access);
     void store(const Store& store, const Known& known = {});
     /// Stores `value`, of type `type`, through `access`, without indirect coordinates.
     void write(const Access& access, const std::string& value, DType type);

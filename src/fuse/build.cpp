@@ -299,7 +299,7 @@ private:
         };
         AttentionRegion region;
         region.space = op.space;
-        region.splits = op.splits;
+        region.splits = std::max<std::int64_t>(op.splits, 1);
         region.scale = op.scale;
         region.query = with_dim(finished(expansion_.expanded(op.query)), 3, context);
         region.key = op.key;
@@ -307,22 +307,26 @@ private:
         region.value = op.value;
         region.value.map = inserted_dim(op.value.map, 2, queries);
         region.group = heads_per_row(op);
+        const auto fresh = [&](const Expr& expr) {
+            return expr.empty() ? Expr{} : with_dim(finished(expansion_.expanded(expr)), 2, queries);
+        };
+        region.fresh = {fresh(op.fresh.row), fresh(op.fresh.key), fresh(op.fresh.value)};
         if (!op.mask.empty()) {
             const Expr mask = finished(expansion_.expanded(op.mask));
-            region.length = length_bound(mask, {batch, heads, queries, context});
-            if (!region.length.empty()) region.length = with_dim(region.length, 4, depth);
-            region.mask = with_dim(mask, 4, depth);
+            const LengthBound bound = length_bound(mask, {batch, heads, queries, context});
+            if (!bound.length.empty()) region.length = with_dim(bound.length, 4, depth);
+            if (!bound.exact) region.mask = with_dim(mask, 4, depth);
         }
-        const std::int64_t width = depth + 2;
-        region.partial = {id.value,
-                          DType::F32,
-                          {{{atom(batch, heads * queries * width)},
-                            {atom(heads, queries * width)},
-                            {atom(queries, width)},
-                            {atom(context, 0)},
-                            {atom(depth, 1)}},
-                           0},
-                          {}};
+        const std::int64_t width = op.splits > 1 ? depth + 2 : depth;
+        region.out = {id.value,
+                      graph_[id].type.dtype,
+                      {{{atom(batch, heads * queries * width)},
+                        {atom(heads, queries * width)},
+                        {atom(queries, width)},
+                        {atom(context, 0)},
+                        {atom(depth, 1)}},
+                       0},
+                      {}};
         return region;
     }
 

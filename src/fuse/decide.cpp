@@ -177,9 +177,15 @@ private:
             way(id) = Way::Given;
         } else if (expression(id) == nullptr) {
             way(id) = Way::Anchor;
-        } else if (ruled_out_.epilogue.count(id) == 0) {
+        } else if (ruled_out_.epilogue.count(id) == 0 && !waits_for_readers(id)) {
             join_contraction(id);
         }
+    }
+
+    /// Does an update change a state whose old value others read? It waits for them, and would hold up a product.
+    [[nodiscard]] bool waits_for_readers(ValueId id) const {
+        const auto* update = as<Update>(id);
+        return update != nullptr && consumers_[update->state.index()].size() > 1;
     }
 
     void join_contraction(ValueId id) {
@@ -329,9 +335,17 @@ private:
         }
         if (const auto* attention = as<Attention>(user)) {
             const auto [b, h, q, s, d] = attention->space;
-            const bool query = attention->query.source == id.value;
-            return spread(static_cast<double>(b * h * q) *
-                          static_cast<double>(query ? d * attention->splits : s));
+            const auto splits = static_cast<double>(std::max<std::int64_t>(attention->splits, 1));
+            const auto reads = [&](const Expr& expr) {
+                return std::any_of(expr.accesses.begin(), expr.accesses.end(),
+                                   [&](const Access& access) { return access.source == id.value; });
+            };
+            const double staged = (attention->query.source == id.value ? 1 : 0) +
+                                  (reads(attention->fresh.key) ? 1 : 0) +
+                                  (reads(attention->fresh.value) ? 1 : 0);
+            const double each = staged * static_cast<double>(d) * splits +
+                                (reads(attention->mask) ? static_cast<double>(s) : 0);
+            return spread(static_cast<double>(b * h * q) * each);
         }
         if (result_.way[user.index()] == Way::Inline) return evaluations_[user.index()];
         if (const auto* reduce = as<Reduce>(user)) {

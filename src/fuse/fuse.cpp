@@ -10,6 +10,7 @@
 #include "fuse/crowding.h"
 #include "fuse/decide.h"
 #include "fuse/expand.h"
+#include "fuse/fresh.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
 #include "fuse/widen.h"
@@ -144,9 +145,10 @@ Numerics numerics_named(std::string_view name) {
 }
 
 RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) {
+    const Graph direct = with_fresh_rows(graph);
     UpdateCare care;
     for (;;) {
-        const Graph prepared = prepare(graph, machine, care);
+        const Graph prepared = prepare(direct, machine, care);
         check(prepared);
         UpdateProblem problem;
         const std::vector<DraftRegion> drafts =

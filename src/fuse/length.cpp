@@ -11,9 +11,10 @@ class BoundFinder {
 public:
     BoundFinder(const Expr& mask, const Shape& extents) : mask_(mask), extents_(extents) {}
 
-    Expr run() {
+    LengthBound run() {
         const std::int32_t node = bound(mask_.root());
-        return node < 0 ? Expr{} : folded(extracted(out_, node));
+        if (node < 0) return {};
+        return {folded(extracted(out_, node)), exact_};
     }
 
 private:
@@ -55,15 +56,19 @@ private:
             case Op::And: {
                 const std::int32_t a = bound(n.args[0]);
                 const std::int32_t b = bound(n.args[1]);
+                if (a < 0 || b < 0) exact_ = false;
                 if (a < 0 || b < 0) return a < 0 ? b : a;
                 return out_.apply(Op::Min, {a, b});
             }
             case Op::Cast:
-                return bound(n.args[0]);
+                // As a bias, a condition adds 1 or 0 and hides nothing.
+                return is_float(n.type) == is_float(at(n.args[0]).type) ? bound(n.args[0]) : -1;
             case Op::Select: {
                 const ExprNode& otherwise = at(n.args[2]);
                 const bool hides =
                     otherwise.op == Op::Const && is_float(otherwise.type) && otherwise.value <= kHidden;
+                const ExprNode& then = at(n.args[1]);
+                if (then.op != Op::Const || then.value != 0) exact_ = false;
                 return hides ? bound(n.args[0]) : -1;
             }
             default:
@@ -76,12 +81,11 @@ private:
     const Expr& mask_;
     const Shape& extents_;
     Expr out_;
+    bool exact_ = true;
 };
 
 }  // namespace
 
-Expr length_bound(const Expr& mask, const Shape& extents) {
-    return mask.empty() ? Expr{} : BoundFinder(mask, extents).run();
-}
+LengthBound length_bound(const Expr& mask, const Shape& extents) { return BoundFinder(mask, extents).run(); }
 
 }  // namespace stretto

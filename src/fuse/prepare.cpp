@@ -3,17 +3,41 @@
 #include <algorithm>
 #include <numeric>
 
+#include "abi/abi.h"
+
 namespace stretto {
 namespace {
 
-/// Rows of context under which another split is not worth its share of the combining.
-constexpr std::int64_t kRowsPerSplit = 32;
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Operations that combine one part of one element: three loads, an exponential and two products.
+constexpr double kCombineOperations = 24;
+/// How many times its share of the bandwidth a worker gets while others are idle.
+constexpr double kReadsAlone = 3;
+
+/// The number of splits of least time: that of reading a split's blocks, and that of combining the parts, which each
+/// reader of the result does.
 std::int64_t choose_splits(const Attention& op, const Machine& machine) {
-    const std::int64_t groups = op.space[0] * op.space[1] / heads_per_row(op);
-    const std::int64_t by_rows = (op.space[3] + kRowsPerSplit - 1) / kRowsPerSplit;
-    const std::int64_t by_workers = machine.workers / std::max<std::int64_t>(groups, 1);
-    return std::clamp<std::int64_t>(std::min(by_rows, by_workers), 1, std::max<std::int64_t>(by_rows, 1));
+    const auto [batch, heads, queries, context, depth] = op.space;
+    const std::int64_t groups = std::max<std::int64_t>(batch * heads / heads_per_row(op), 1);
+    const std::int64_t blocks = ceil_div(context, abi::kAttentionBlock);
+    const auto block_bytes =
+        static_cast<double>(abi::kAttentionBlock * depth *
+                            static_cast<std::int64_t>(size_of(op.key.type) + size_of(op.value.type)));
+    const double part_us =
+        static_cast<double>(batch * heads * queries * depth) * kCombineOperations / machine.flops;
+    const auto time = [&](std::int64_t splits) {
+        const double busy = std::max(static_cast<double>(groups * splits), machine.workers / kReadsAlone);
+        const double reading =
+            static_cast<double>(ceil_div(blocks, splits)) * block_bytes * busy / machine.bandwidth;
+        if (splits == 1) return reading;
+        return reading + machine.load_latency_us + static_cast<double>(splits) * part_us;
+    };
+    std::int64_t best = 1;
+    for (std::int64_t splits = 2; splits <= std::min(blocks, machine.workers / groups); ++splits) {
+        if (time(splits) < time(best)) best = splits;
+    }
+    return best;
 }
 
 /// sum over splits of exp(max_j - M) * sum_j / sum over splits of exp(max_j - M) * weight_j, with M the largest max.
@@ -40,12 +64,10 @@ Expr combination(ValueId partial, const Attention& op, const Type& type) {
     for (std::int64_t j = 0; j < op.splits; ++j) {
         std::int32_t part_sum = expr.load(part(j, 0, 1));
         std::int32_t part_weight = expr.load(part(j, depth + 1, 0));
-        if (op.splits > 1) {
-            const std::int32_t scale =
-                expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
-            part_sum = expr.apply(Op::Mul, {scale, part_sum});
-            part_weight = expr.apply(Op::Mul, {scale, part_weight});
-        }
+        const std::int32_t scale =
+            expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
+        part_sum = expr.apply(Op::Mul, {scale, part_sum});
+        part_weight = expr.apply(Op::Mul, {scale, part_weight});
         sum = j == 0 ? part_sum : expr.apply(Op::Add, {sum, part_sum});
         weight = j == 0 ? part_weight : expr.apply(Op::Add, {weight, part_weight});
     }
@@ -93,8 +115,10 @@ private:
 
     ValueId split(Node node) {
         auto& op = std::get<Attention>(node.op);
+        const std::int64_t splits = choose_splits(op, machine_);
+        if (splits == 1) return add(std::move(node));
         const Type type = node.type;
-        op.splits = choose_splits(op, machine_);
+        op.splits = splits;
         const Shape whole{op.space[0], op.space[1], op.space[2], op.space[4]};
         node.type = {DType::F32, {op.splits, op.space[0], op.space[1], op.space[2], op.space[4] + 2}};
         const Attention copy = op;

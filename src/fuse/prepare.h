@@ -14,7 +14,7 @@ struct UpdateCare {
 };
 
 /// Makes every write explicit and every value storable, so that a buffer can be given to each value:
-/// - attention is split over the context for the machine; an expression combines the parts;
+/// - attention over a long context is split for the machine; an expression combines the parts;
 /// - a state's new value is an Update of it;
 /// - each result is a value of its own, not an input or a state;
 /// - an Update whose old value is still needed, or may not be changed, works on a copy: those of inputs that are

@@ -32,9 +32,12 @@ public:
             reads(body.query, false);
             visit_(body.key, false, false);
             visit_(body.value, false, false);
+            reads(body.fresh.row, false);
+            reads(body.fresh.key, false);
+            reads(body.fresh.value, false);
             reads(body.mask, false);
             reads(body.length, false);
-            visit_(body.partial, true, false);
+            visit_(body.out, true, false);
         }
     }
 
@@ -63,7 +66,27 @@ struct SpaceOf {
     }
 };
 
+/// Are the last dimension's elements neighbours, and all rows at multiples of 16 bytes (of 2-byte elements)?
+bool has_aligned_rows(const Access& access) {
+    constexpr std::int64_t kElements = 8;
+    const IndexMap map = normalized(access.map);
+    if (map.masked() || map.offset % kElements != 0) return false;
+    for (std::size_t d = 0; d + 1 < map.dims.size(); ++d) {
+        for (const Atom& digit : map.dims[d]) {
+            if (digit.extent > 1 && digit.stride % kElements != 0) return false;
+        }
+    }
+    return map.dims.back().size() == 1 && map.dims.back().front().stride == 1;
+}
+
 }  // namespace
+
+bool on_tensor_cores(const AttentionRegion& region) {
+    const std::int64_t depth = region.space[4];
+    const DType type = region.key.type;
+    return (type == DType::BF16 || type == DType::F16) && region.value.type == type && depth % 16 == 0 &&
+           depth <= 80 && has_aligned_rows(region.key) && has_aligned_rows(region.value);
+}
 
 std::vector<Use> uses(const Region& region) {
     std::vector<Use> out;

@@ -94,11 +94,11 @@ struct MatMulRegion {
     bool operator==(const MatMulRegion&) const = default;
 };
 
-/// Split-KV attention. The rows s of the context are dealt to `splits` in blocks of kAttentionBlock rows,
-/// round robin; split j writes, for each (b, h, q), to partial[j, b, h, q, :] (F32, D + 2 wide): the
-/// unnormalized sum over its rows of exp(score - max) * value, then max, then the sum of exp(score - max)
-/// (-inf, 0 where it has no row). Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and
-/// value rows.
+/// Softmax attention. The rows s of the context are dealt to `splits` in blocks of abi::kAttentionBlock rows, round robin. One
+/// split writes its result to out(b, h, q, d). Several write partial results: split j, for each (b, h, q), to
+/// out[j, b, h, q, :] (F32, D + 2 wide) the unnormalized sum over its rows of exp(score - max) * value, then max, then
+/// the sum of exp(score - max) (-inf, 0 where it has no row); `out` is the access of split 0. Coordinates are
+/// [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
 struct AttentionRegion {
     std::array<std::int64_t, 5> space{};
     std::int64_t group = 1;
@@ -107,13 +107,16 @@ struct AttentionRegion {
     Expr query;
     Access key;
     Access value;
-    Expr mask;    ///< empty, or Bool / float bias over (b, h, q, s)
-    Expr length;  ///< empty, or I64 over b: rows s >= length are masked for every (h, q), and not read
-    Access partial;
+    FreshRow fresh;  ///< over the same coordinates
+    Expr mask;       ///< empty, or Bool / float bias over (b, h, q, s)
+    Expr length;     ///< empty, or I64 over b: rows s >= length are masked for every (h, q), and not used
+    Access out;
     bool operator==(const AttentionRegion&) const = default;
 };
 
-inline constexpr std::int64_t kAttentionBlock = 16;
+/// Is the attention one that the device computes on tensor cores? Keys and values are of one 16-bit type, with D a
+/// multiple of 16 and at most 80 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
+[[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
 
 using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
 

@@ -76,9 +76,10 @@ void write_body(Writer& out, const AttentionRegion& region) {
     write_expr(out, "query", region.query);
     write_access(out, "key", region.key);
     write_access(out, "value", region.value);
+    write(out, region.fresh, kBufferSigil);
     if (!region.mask.empty()) write_expr(out, "mask", region.mask);
     if (!region.length.empty()) write_expr(out, "length", region.length);
-    write_access(out, "partial", region.partial);
+    write_access(out, "out", region.out);
 }
 
 MapRegion read_map_head(Reader& in) {
@@ -143,9 +144,10 @@ void read_body(Reader& in, AttentionRegion& region) {
     region.query = read_expr_part(in, "query");
     region.key = read_access_part(in, "key");
     region.value = read_access_part(in, "value");
+    region.fresh = read_fresh_row(in, kBufferSigil);
     if (in.accept("mask")) region.mask = read_expr(in, kBufferSigil);
     if (in.accept("length")) region.length = read_expr(in, kBufferSigil);
-    region.partial = read_access_part(in, "partial");
+    region.out = read_access_part(in, "out");
 }
 
 void write(Writer& out, const Buffer& buffer) {

@@ -22,7 +22,8 @@ namespace stretto {
 //       store b3 : bf16 [1:0, 1:0, 64:1] = { ... }
 //   }
 //   region r3 = attention [1, 9, 1, 128, 64] group 3 splits 4 scale 0.125 "attn#4" {
-//       query { ... }  key <access>  value <access>  mask { ... }  length { ... }  partial <access>
+//       query { ... }  key <access>  value <access>  fresh { row { ... } key { ... } value { ... } }
+//       mask { ... }  length { ... }  out <access>
 //   }
 
 [[nodiscard]] std::string to_text(const RegionGraph& graph);

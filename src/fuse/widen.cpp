@@ -84,8 +84,12 @@ struct Retype {
     }
     void operator()(AttentionRegion& region) const {
         retype(region.query, chosen, true);
+        for (Expr* expr : {&region.fresh.row, &region.fresh.key, &region.fresh.value}) {
+            if (!expr->empty()) retype(*expr, chosen, true);
+        }
         if (!region.mask.empty()) retype(region.mask, chosen, true);
         if (!region.length.empty()) retype(region.length, chosen, true);
+        if (chosen[static_cast<std::size_t>(region.out.source)]) region.out.type = DType::F32;
     }
 };
 

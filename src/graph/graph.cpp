@@ -33,6 +33,9 @@ struct Collector {
         collect(op.key, out);
         collect(op.value, out);
         collect(op.mask, out);
+        collect(op.fresh.row, out);
+        collect(op.fresh.key, out);
+        collect(op.fresh.value, out);
     }
     void operator()(const Update& op) const {
         collect(op.target, out);
@@ -60,6 +63,9 @@ struct Renamer {
         rename(op.key);
         rename(op.value);
         rename(op.mask);
+        rename(op.fresh.row);
+        rename(op.fresh.key);
+        rename(op.fresh.value);
     }
     void operator()(Update& op) const {
         rename(op.target);
@@ -102,8 +108,11 @@ public:
         access(op.key, {s[0], s[1], s[3], s[4]});
         access(op.value, {s[0], s[1], s[3], s[4]});
         if (!op.mask.empty()) expression(op.mask, {s[0], s[1], s[2], s[3]});
+        for (const Expr* expr : {&op.fresh.row, &op.fresh.key, &op.fresh.value}) {
+            if (!expr->empty()) expression(*expr, {s[0], s[1], s[3], s[4]});
+        }
         const std::int64_t rows = s[0] * s[1] * s[2];
-        const std::int64_t expected = op.splits > 0 ? op.splits * rows * (s[4] + 2) : rows * s[4];
+        const std::int64_t expected = op.splits > 1 ? op.splits * rows * (s[4] + 2) : rows * s[4];
         require(volume(node_.type.shape) == expected, "has the wrong result size");
     }
     void operator()(const Update& op) const {

@@ -66,10 +66,21 @@ struct Contract {
     bool operator==(const Contract&) const = default;
 };
 
+/// One row of the context that attention takes from this step instead of from the buffers of its keys and values: for
+/// s = `row` (counted like an indirect coordinate) the key is `key`, the value is `value`, rounded to the operand's
+/// type. An empty expression leaves its operand as it is. Made by fuse, never by a front end.
+struct FreshRow {
+    Expr row;  ///< I64, varies with b only; empty where there is no fresh row
+    Expr key;
+    Expr value;
+    [[nodiscard]] bool empty() const { return row.empty(); }
+    bool operator==(const FreshRow&) const = default;
+};
+
 /// Softmax attention, online in F32. With `splits` = 0: value[b, h, q, d] = sum over s of softmax_s(scale * q.k + bias) * v. The
 /// iteration space is [B, H, Q, S, D]. Query varies with (b, h, q, d), key and value with (b, h, s, d).
 /// `mask` is empty or an expression over (b, h, q, s): Bool (true attends) or a float bias.
-/// With `splits` > 0 (made by fuse, never by a front end) the value is the F32 tensor [splits, B, H, Q, D + 2] of
+/// With `splits` > 1 (made by fuse, never by a front end) the value is the F32 tensor [splits, B, H, Q, D + 2] of
 /// partial results that AttentionRegion describes.
 struct Attention {
     std::array<std::int64_t, 5> space{};
@@ -77,6 +88,7 @@ struct Attention {
     Access key;
     Access value;
     Expr mask;
+    FreshRow fresh;  ///< over (b, h, s, d)
     double scale = 1;
     std::int64_t splits = 0;
     bool operator==(const Attention&) const = default;

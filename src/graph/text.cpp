@@ -42,6 +42,7 @@ void write_body(Writer& out, const Attention& op) {
         out.line("mask");
         write(out, op.mask, kValueSigil);
     }
+    write(out, op.fresh, kValueSigil);
     out.close();
 }
 void write_body(Writer& out, const Update& op) {
@@ -127,6 +128,7 @@ void read_body(Reader& in, Attention& op) {
     op.key = read_access_line(in, "key");
     op.value = read_access_line(in, "value");
     if (in.accept("mask")) op.mask = read_expr(in, kValueSigil);
+    op.fresh = read_fresh_row(in, kValueSigil);
     in.expect("}");
 }
 void read_body(Reader& in, Update& op) {
@@ -164,6 +166,33 @@ void write(Writer& out, DType dtype, const Shape& shape) { out.put(name(dtype), 
 void read_type(Reader& in, DType& dtype, Shape& shape) {
     dtype = read_dtype(in);
     shape = in.shape();
+}
+
+void write(Writer& out, const FreshRow& fresh, char sigil) {
+    if (fresh.empty()) return;
+    out.line("fresh");
+    out.open();
+    const auto part = [&](std::string_view name, const Expr& expr) {
+        if (expr.empty()) return;
+        out.line(name);
+        write(out, expr, sigil);
+    };
+    part("row", fresh.row);
+    part("key", fresh.key);
+    part("value", fresh.value);
+    out.close();
+}
+
+FreshRow read_fresh_row(Reader& in, char sigil) {
+    FreshRow fresh;
+    if (!in.accept("fresh")) return fresh;
+    in.expect("{");
+    in.expect("row");
+    fresh.row = read_expr(in, sigil);
+    if (in.accept("key")) fresh.key = read_expr(in, sigil);
+    if (in.accept("value")) fresh.value = read_expr(in, sigil);
+    in.expect("}");
+    return fresh;
 }
 
 std::string to_text(const Graph& graph) {

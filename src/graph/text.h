@@ -16,6 +16,7 @@ namespace stretto {
 //   %3 = reduce sum [576] : f32[1] { ... }
 //   %4 = contract [1, 1, 64, 576] : bf16[1, 64] { a <access>  b <access> }
 //   %5 = attention [1, 9, 1, 128, 64] scale 0.125 : bf16[...] { query ... key ... value ... mask { ... } }
+//        after them, where fuse gave it one: fresh { row { ... } key { ... } value { ... } }
 //   %6 = update %7 [1, 64] : bf16[128, 64] { store <access> at x3 = { ... } }
 //   output %4 "logits"
 //   output %6 "cache" state %7
@@ -29,6 +30,8 @@ namespace stretto {
 // Shared with the text form of regions.
 void write(Writer& out, DType dtype, const Shape& shape);  ///< bf16[1, 576]
 void read_type(Reader& in, DType& dtype, Shape& shape);
+void write(Writer& out, const FreshRow& fresh, char sigil);  ///< Nothing where it is empty.
+[[nodiscard]] FreshRow read_fresh_row(Reader& in, char sigil);
 inline constexpr Names<ReduceOp, 3> kReduceNames{"a reduction", {"sum", "max", "min"}};
 
 }  // namespace stretto

@@ -81,11 +81,19 @@ public:
         if (reads(attention.key, buffer_) || reads(attention.value, buffer_)) return std::nullopt;
         const std::int64_t queries = task_.tile[0].size() * task_.tile[2].size();
         const std::int64_t rows = queries * attention.group * attention.space[4];
-        const Polls query = one_by_one(count_reads(attention.query, buffer_), rows, kLanes);
+        const Polls query = together(count_reads(attention.query, buffer_), rows);
+        const Polls key = together(count_reads(attention.fresh.key, buffer_), attention.space[4]);
+        const Polls value = together(count_reads(attention.fresh.value, buffer_), attention.space[4]);
+        const Polls row = one_by_one(count_reads(attention.fresh.row, buffer_), 1, 1);
         const Polls mask = one_by_one(count_reads(attention.mask, buffer_),
                                       queries * attention.group * attention.space[3], threads_ / kLanes);
         const Polls length = one_by_one(count_reads(attention.length, buffer_), queries, 1);
-        return Polls{query.words + mask.words + length.words, query.rounds + mask.rounds + length.rounds};
+        Polls sum;
+        for (const Polls& part : {query, key, value, row, mask, length}) {
+            sum.words += part.words;
+            sum.rounds += part.rounds;
+        }
+        return sum;
     }
 
 private:

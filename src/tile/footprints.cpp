@@ -148,7 +148,7 @@ Footprints footprints(const RegionGraph& graph, const Region& region, const std:
         const BufferId buffer(use.access->source);
         const Shape& allocation = graph[buffer].shape;
         if (const auto* attention = std::get_if<AttentionRegion>(&region.body);
-            attention != nullptr && use.write) {
+            attention != nullptr && use.write && attention->splits > 1) {
             const Box& box = iteration.main.front();
             result.writes.push_back({buffer, {tile[3], box[0], box[1], box[2], {0, allocation[4]}}, false});
             continue;

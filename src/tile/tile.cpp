@@ -203,7 +203,8 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
                                    warps);
     }
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
-        return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps);
+        return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps,
+                                      on_tensor_cores(*attention));
     }
     return 0;
 }

@@ -79,6 +79,31 @@ TEST_P(CudaCompile, BuildsLongRowsAndOddRowsWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+TEST_P(CudaCompile, BuildsAttentionOfManyWidthsWithoutSpills) {
+    for (const std::int64_t depth : {16, 32, 48, 64, 80}) {
+        sample::PlanBuilder plan;
+        const BufferId query = plan.buffer("query", DType::F32, {1, 16, 1, depth}, BufferRole::Input);
+        const BufferId row = plan.buffer("row", DType::F32, {1, 2, depth}, BufferRole::Input);
+        const BufferId key = plan.buffer("key", DType::BF16, {1, 2, 4096, depth}, BufferRole::State);
+        const BufferId value = plan.buffer("value", DType::BF16, {1, 2, 4096, depth}, BufferRole::State);
+        const BufferId length = plan.buffer("length", DType::I64, {1}, BufferRole::Input);
+        const BufferId out = plan.buffer("out", DType::F32, {4, 1, 16, 1, depth + 2}, BufferRole::Output);
+        const Shape space{1, 16, 1, 4096, depth};
+        AttentionRegion region =
+            sample::attention(plan, query, key, value, length, out, {1, 16, 1, 4096, depth}, 8, 4);
+        region.fresh.row.load(plan.access(length, space, {0, 0, 0, 0, 0}));
+        Access fresh = plan.access(row, space, {0, 0, 0, 0, 1});
+        fresh.map.dims[1] = {atom(2, depth), atom(8, 0)};
+        region.fresh.key.load(fresh);
+        region.fresh.value.load(fresh);
+        plan.add("attention", region, {Range{0, 1}, {0, 1}, {0, 1}, {0, 1}});
+        const CompiledKernel kernel =
+            compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+        EXPECT_EQ(kernel.spill_bytes, 0) << "D = " << depth;
+        EXPECT_EQ(kernel.stack_bytes, 0) << "D = " << depth;
+    }
+}
+
 TEST_P(CudaCompile, BuildsDoublePrecision) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F64, {4, 100}, BufferRole::Input);

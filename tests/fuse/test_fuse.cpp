@@ -228,9 +228,75 @@ TEST(Fuse, AMaskedContextIsBoundedByTheLengthThatTheMaskCompares) {
     const auto attentions = regions_of<AttentionRegion>(graph);
     ASSERT_EQ(attentions.size(), 1U);
     EXPECT_EQ(attentions[0]->group, 2);
-    EXPECT_EQ(attentions[0]->splits, 8);
+    EXPECT_EQ(attentions[0]->splits, 1);
     ASSERT_FALSE(attentions[0]->length.empty());
     EXPECT_EQ(attentions[0]->length.nodes.back().op, Op::Add);
+    EXPECT_TRUE(attentions[0]->mask.empty()) << "the length says all of it";
+}
+
+TEST(Fuse, ALongContextIsSplitOverTheWorkers) {
+    GraphBuilder b;
+    const Tensor q = b.input(Role::User, "q", DType::BF16, {1, 4, 1, 64});
+    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, 2, 32768, 64});
+    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, 2, 32768, 64});
+    b.output(b.attention(q, k, v, std::nullopt, false, 0.125), "y");
+    const RegionGraph graph = fused(b);
+    EXPECT_GT(regions_of<AttentionRegion>(graph).at(0)->splits, 16);
+}
+
+/// Attention over states of which this step writes row `at`: the keys from a product and a factor, the values from a
+/// product.
+struct CachedAttention {
+    GraphBuilder b;
+    Tensor keys;
+    Tensor values;
+
+    CachedAttention() {
+        const Tensor x = b.input(Role::User, "x", DType::BF16, {1, 1, kHidden});
+        const Tensor at = b.input(Role::User, "at", DType::I64, {1});
+        const Tensor factor = b.input(Role::User, "factor", DType::BF16, {16});
+        const auto heads = [&](const std::string& name, std::int64_t count) {
+            const Tensor y = b.linear(x, weight(b, name, count * 16), std::nullopt);
+            return b.transpose(b.reshape(y, {1, 1, count, 16}), 1, 2);
+        };
+        const auto updated = [&](const std::string& name, const Tensor& row) {
+            const Tensor state = b.input(Role::State, name, DType::BF16, {1, 2, 128, 16});
+            const Tensor next = b.index_put(state, {std::nullopt, std::nullopt, at}, row);
+            b.update_state(state, next, name);
+            return next;
+        };
+        const Tensor query = heads("q", 4);
+        keys = updated("keys", b.apply(Op::Mul, {heads("k", 2), factor}, DType::BF16));
+        values = updated("values", heads("v", 2));
+        b.output(b.attention(query, keys, values, std::nullopt, false, 0.25), "y");
+    }
+};
+
+TEST(Fuse, AttentionTakesTheRowThatItsStatesGetInThisStepDirectly) {
+    CachedAttention test;
+    const RegionGraph graph = fused(test.b);
+    const auto attentions = regions_of<AttentionRegion>(graph);
+    ASSERT_EQ(attentions.size(), 1U);
+    EXPECT_FALSE(attentions[0]->fresh.row.empty());
+    EXPECT_FALSE(attentions[0]->fresh.key.empty());
+    EXPECT_FALSE(attentions[0]->fresh.value.empty());
+    bool attended = false;
+    for (const Region& region : graph.regions) {
+        if (std::holds_alternative<AttentionRegion>(region.body)) attended = true;
+        for (const Use& use : uses(region)) {
+            if (!use.write || graph[BufferId(use.access->source)].role != BufferRole::State) continue;
+            EXPECT_TRUE(attended) << region.name << " would hold up the attention";
+        }
+    }
+}
+
+TEST(Fuse, AStateThatOthersReadTooIsWrittenBeforeTheAttention) {
+    CachedAttention test;
+    test.b.output(test.b.reduce(ReduceOp::Sum, test.keys, {2}, false, DType::BF16), "sum");
+    const RegionGraph graph = fused(test.b);
+    const auto* attention = regions_of<AttentionRegion>(graph).at(0);
+    EXPECT_TRUE(attention->fresh.key.empty());
+    EXPECT_FALSE(attention->fresh.value.empty());
 }
 
 TEST(Fuse, AStateWhoseOldValueDiesIsUpdatedInPlace) {

@@ -65,10 +65,19 @@ region r3 = attention [1, 2, 1, 8, 32] group 2 splits 2 scale 0.25 "attn#4" {
     }
     key b4 : bf16 [1:0, 2:0, 1:0, 8:64, 32:1]
     value b4 : bf16 [1:0, 2:0, 1:0, 8:64, 32:1] + 32
+    fresh {
+        row {
+            x0 = const 3 : i64
+        }
+        value {
+            a0 = b3 : f32 [1:0, 2:0, 1:0, 8:0, 32:1]
+            x0 = load a0 : f32
+        }
+    }
     length {
         x0 = const 6 : i64
     }
-    partial b5 : f32 [2:68, 1:68, 2:34, 1:34, 34:1]
+    out b5 : f32 [2:68, 1:68, 2:34, 1:34, 34:1]
 }
 )";
 

@@ -40,6 +40,15 @@ constexpr std::string_view kGraph = R"(%0 = input user "ids" : i64[1, 1]
         x1 = const 5 : i64
         x2 = le x0 x1 : bool
     }
+    fresh {
+        row {
+            x0 = const 5 : i64
+        }
+        key {
+            a0 = %3 : bf16 [1:0, 2:32, 8:0, 32:1]
+            x0 = load a0 : bf16
+        }
+    }
 }
 %7 = update %1 [1, 64] : bf16[8, 64] from "model.cache" "" {
     store %1 : bf16 [1:0, 64:1] indirect 8:64 at x0 = {

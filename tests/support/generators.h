@@ -123,6 +123,12 @@ std::array<std::int64_t, N> pick_space() {
     return space;
 }
 
+inline FreshRow pick_fresh_row(std::int64_t sources) {
+    if (one_in(2)) return {};
+    return {pick_expr(sources), one_in(2) ? pick_expr(sources) : Expr{},
+            one_in(2) ? pick_expr(sources) : Expr{}};
+}
+
 inline decltype(Node::op) pick_op(std::int64_t values) {
     switch (values == 0 ? 0 : pick(0, 5)) {
         case 0:
@@ -139,6 +145,7 @@ inline decltype(Node::op) pick_op(std::int64_t values) {
                              pick_access(values),
                              pick_access(values),
                              one_in(2) ? pick_expr(values) : Expr{},
+                             pick_fresh_row(values),
                              pick_number(),
                              pick(0, 3)};
         default: {

@@ -37,9 +37,10 @@ inline AttentionRegion pick_attention(std::int64_t buffers) {
     region.query = pick_expr(buffers);
     region.key = pick_access(buffers);
     region.value = pick_access(buffers);
+    region.fresh = pick_fresh_row(buffers);
     if (one_in(2)) region.mask = pick_expr(buffers);
     if (one_in(2)) region.length = pick_expr(buffers);
-    region.partial = pick_access(buffers);
+    region.out = pick_access(buffers);
     return region;
 }
 

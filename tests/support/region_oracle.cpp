@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "abi/abi.h"
 #include "base/error.h"
 #include "base/rounding.h"
 
@@ -98,7 +99,7 @@ public:
             std::vector<double> scores(context, -kInfinity);
             double max = -kInfinity;
             for (std::int64_t s = 0; s < context; ++s) {
-                if (s / kAttentionBlock % region.splits == at[0]) scores[s] = score(region, row, s);
+                if (s / abi::kAttentionBlock % region.splits == at[0]) scores[s] = score(region, row, s);
                 max = std::max(max, scores[s]);
             }
             Elements out(width + 2, 0.0);
@@ -106,15 +107,21 @@ public:
                 if (scores[s] == -kInfinity) continue;
                 const double p = std::exp(scores[s] - max);
                 for (std::int64_t d = 0; d < width; ++d) {
-                    out[d] += p * element(region.value, {row[0], row[1], row[2], s, d}, {});
+                    out[d] += p * context_element(region, region.value, region.fresh.value,
+                                                  {row[0], row[1], row[2], s, d});
                 }
                 out[width + 1] += p;
             }
             out[width] = max;
+            if (region.splits == 1) {
+                for (std::int64_t d = 0; d < width; ++d) out[d] /= out[width + 1];
+                out.resize(width);
+            }
             const std::int64_t split_stride = batches * heads * queries * (width + 2);
             const std::int64_t first =
-                at[0] * split_stride + *offset_of(region.partial.map, {row[0], row[1], row[2], 0, 0});
-            for (std::int64_t d = 0; d < width + 2; ++d) write(region.partial, first + d, out[d]);
+                at[0] * split_stride + *offset_of(region.out.map, {row[0], row[1], row[2], 0, 0});
+            for (std::size_t d = 0; d < out.size(); ++d)
+                write(region.out, first + static_cast<std::int64_t>(d), out[d]);
         });
     }
 
@@ -126,13 +133,25 @@ private:
         double dot = 0;
         for (std::int64_t d = 0; d < region.space[4]; ++d) {
             dot += value_of(region.query, {row[0], row[1], row[2], 0, d}, {}) *
-                   element(region.key, {row[0], row[1], row[2], s, d}, {});
+                   context_element(region, region.key, region.fresh.key, {row[0], row[1], row[2], s, d});
         }
         dot *= region.scale;
         if (region.mask.empty()) return dot;
         const double mask = value_of(region.mask, at, {});
         if (region.mask.type() != DType::Bool) return dot + mask;
         return mask != 0 ? dot : -kInfinity;
+    }
+
+    /// An element of the keys or values: of the fresh row, if that is where it lies.
+    double context_element(const AttentionRegion& region, const Access& access, const Expr& fresh,
+                           const Coordinate& at) const {
+        if (!fresh.empty()) {
+            auto row = static_cast<std::int64_t>(value_of(region.fresh.row, {at[0], 0, 0, 0, 0}, {}));
+            if (row < 0) row += region.space[3];
+            if (std::clamp<std::int64_t>(row, 0, region.space[3] - 1) == at[3])
+                return rounded(value_of(fresh, {at[0], at[1], at[2], 0, at[4]}, {}), access.type);
+        }
+        return element(access, at, {});
     }
 
     static std::optional<std::int64_t> address(const Access& access, const Coordinate& at,

@@ -126,7 +126,8 @@ inline MatMulRegion direct(PlanBuilder& plan, BufferId x, BufferId w, BufferId y
     return region;
 }
 
-/// Query [B, H, Q, D] against key and value [B, H / group, S, D]; row s attends where s < length.
+/// Query [B, H, Q, D] against key and value [B, H / group, S, D]; row s attends where s < length. Several splits give partial
+/// results.
 inline AttentionRegion attention(PlanBuilder& plan, BufferId query, BufferId key, BufferId value,
                                  BufferId length, BufferId partial, std::array<std::int64_t, 5> extents,
                                  std::int64_t group, std::int64_t splits) {
@@ -145,8 +146,8 @@ inline AttentionRegion attention(PlanBuilder& plan, BufferId query, BufferId key
     region.length.load(plan.access(length, space, {0, 0, 0, 0, 0}));
     region.mask.apply(Op::Lt,
                       {region.mask.index(3), region.mask.load(plan.access(length, space, {0, 0, 0, 0, 0}))});
-    const std::int64_t width = depth + 2;
-    region.partial = plan.access(partial, space, {heads * queries * width, queries * width, width, 0, 1});
+    const std::int64_t width = splits > 1 ? depth + 2 : depth;
+    region.out = plan.access(partial, space, {heads * queries * width, queries * width, width, 0, 1});
     return region;
 }
 
@@ -178,7 +179,12 @@ inline Plan every_kind(const Machine& machine, int layers, bool words = false) {
                  attention(plan, wide, parameter("k", DType::BF16, {1, 3, 128, 64}),
                            parameter("v", DType::BF16, {1, 3, 128, 64}), position, partial,
                            {1, 9, 1, 128, 64}, 3, 4),
-                 {Range{0, 1}, {0, 3}, {0, 1}, {0, 1}});
+                 {Range{0, 1}, {0, 1}, {0, 1}, {0, 1}});
+        plan.add(layer + "attention_f32",
+                 attention(plan, wide, parameter("k32", DType::F32, {1, 3, 128, 64}),
+                           parameter("v32", DType::F32, {1, 3, 128, 64}), position,
+                           arena("partial_f32", DType::F32, {4, 1, 9, 1, 66}), {1, 9, 1, 128, 64}, 3, 4),
+                 {Range{0, 1}, {0, 1}, {0, 1}, {0, 1}});
         plan.add(layer + "sums", row_sums(plan, partial, arena("sums", DType::F32, {36}), {36, 66}),
                  {Range{0, 36}, {0, 0}, {0, 0}, {0, 0}});
         const BufferId next = arena("next", DType::BF16, {1, 576});
