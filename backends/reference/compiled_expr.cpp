@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
+#include <type_traits>
 
 #include "backends/reference/convert.h"
 #include "backends/reference/lane_ops.h"
@@ -13,7 +15,8 @@ namespace {
 
 std::byte* register_at(std::byte* registers, std::int32_t number) { return registers + number * kLanes * 8; }
 
-bool is_predicate(Op op) { return op == Op::Not || (op >= Op::Lt && op <= Op::Or); }
+/// Operations whose results are integers whatever their operands are.
+bool yields_integer(Op op) { return op == Op::Not || op == Op::Bits || (op >= Op::Lt && op <= Op::Or); }
 
 /// The domain in which operands of different domains meet.
 Domain common(Domain a, Domain b) {
@@ -87,9 +90,16 @@ bool apply(Op op, std::span<const std::byte* const> in, std::byte* out, std::int
         for (std::int32_t i = 0; i < lanes; ++i) to[i] = a[i] == 0 ? 1 : 0;
         return true;
     }
+    if constexpr (std::is_same_v<T, float>) {
+        if (op == Op::Bits) {
+            auto* to = reinterpret_cast<std::int64_t*>(out);
+            for (std::int32_t i = 0; i < lanes; ++i) to[i] = std::bit_cast<std::int32_t>(a[i]);
+            return true;
+        }
+    }
     if (in.size() == 1) return apply_unary(op, a, reinterpret_cast<T*>(out), lanes);
     const auto* b = reinterpret_cast<const T*>(in[1]);
-    if (is_predicate(op)) return apply_predicate(op, a, b, reinterpret_cast<std::int64_t*>(out), lanes);
+    if (yields_integer(op)) return apply_predicate(op, a, b, reinterpret_cast<std::int64_t*>(out), lanes);
     return apply_arithmetic(op, a, b, reinterpret_cast<T*>(out), lanes);
 }
 
@@ -120,7 +130,7 @@ CompiledExpr::CompiledExpr(const Expr& expr) : type_(expr.type()) {
         step.domain = domain_of(node.type);
         if (node.op == Op::Cast) {
             step.domain = domains_[register_of_[node.args[0]]];
-        } else if (is_predicate(node.op)) {
+        } else if (yields_integer(node.op)) {
             step.domain = domains_[register_of_[node.args[0]]];
             for (std::int32_t arg : node.args) step.domain = common(step.domain, domains_[register_of_[arg]]);
         }

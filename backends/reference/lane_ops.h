@@ -100,6 +100,29 @@ T power(T a, T b) {
     }
 }
 
+/// Operations on the bits of integers. Distances of shifts are in [0, 64).
+template <class T>
+bool apply_bitwise(Op op, const T* a, const T* b, T* out, std::int32_t lanes) {
+    const auto each = [&](auto f) {
+        for (std::int32_t i = 0; i < lanes; ++i) out[i] = f(a[i], b[i]);
+        return true;
+    };
+    switch (op) {
+        case Op::BitAnd:
+            return each([](T x, T y) { return x & y; });
+        case Op::BitOr:
+            return each([](T x, T y) { return x | y; });
+        case Op::BitXor:
+            return each([](T x, T y) { return x ^ y; });
+        case Op::ShiftLeft:
+            return each([](T x, T y) { return static_cast<T>(static_cast<std::uint64_t>(x) << (y & 63)); });
+        case Op::ShiftRight:
+            return each([](T x, T y) { return x >> (y & 63); });
+        default:
+            return false;
+    }
+}
+
 /// Arithmetic on two operands. Integers wrap. Min and Max keep a NaN, as PyTorch's minimum and maximum.
 template <class T>
 bool apply_arithmetic(Op op, const T* a, const T* b, T* out, std::int32_t lanes) {
@@ -133,8 +156,10 @@ bool apply_arithmetic(Op op, const T* a, const T* b, T* out, std::int32_t lanes)
         case Op::Mod:
             return each([](T x, T y) { return floor_mod(x, y); });
         default:
-            return false;
+            break;
     }
+    if constexpr (std::is_integral_v<T>) return apply_bitwise(op, a, b, out, lanes);
+    return false;
 }
 
 /// Comparisons and logic: 1 or 0.

@@ -43,6 +43,11 @@ constexpr std::array kSpellings{
     Spelling{Op::Max, "maximum({0}, {1})", "maximum({0}, {1})", "maximum({0}, {1})"},
     Spelling{Op::FloorDiv, "floor_div({0}, {1})", "floor_div({0}, {1})", "floor_div({0}, {1})"},
     Spelling{Op::Mod, "python_mod({0}, {1})", "python_mod({0}, {1})", "python_mod({0}, {1})"},
+    Spelling{Op::BitAnd, "{0} & {1}", "", ""},
+    Spelling{Op::BitOr, "{0} | {1}", "", ""},
+    Spelling{Op::BitXor, "{0} ^ {1}", "", ""},
+    Spelling{Op::ShiftLeft, "static_cast<I64>(static_cast<U64>({0}) << ({1} & 63))", "", ""},
+    Spelling{Op::ShiftRight, "{0} >> ({1} & 63)", "", ""},
     Spelling{Op::Lt, "{0} < {1}", "{0} < {1}", "{0} < {1}"},
     Spelling{Op::Le, "{0} <= {1}", "{0} <= {1}", "{0} <= {1}"},
     Spelling{Op::Eq, "{0} == {1}", "{0} == {1}", "{0} == {1}"},
@@ -87,6 +92,9 @@ std::string spelled(const ExprNode& node, Domain domain, const std::string& a, c
 
 std::string operation_text(const ExprNode& node, const std::vector<Operand>& operands) {
     if (node.op == Op::Cast) return converted(operands[0].text, operands[0].type, node.type);
+    if (node.op == Op::Bits) {
+        return fmt::format("__float_as_int({})", converted(operands[0].text, operands[0].type, DType::F32));
+    }
     if (node.op == Op::Select) {
         return fmt::format("{} ? {} : {}", converted(operands[0].text, operands[0].type, DType::Bool),
                            converted(operands[1].text, operands[1].type, node.type),

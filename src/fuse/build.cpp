@@ -11,6 +11,7 @@
 #include "fuse/product_kind.h"
 #include "fuse/scale.h"
 #include "graph/inline.h"
+#include "graph/promote.h"
 
 namespace stretto {
 namespace {
@@ -141,7 +142,7 @@ private:
     }
 
     [[nodiscard]] DType accumulator_type(ValueId anchor) const {
-        return graph_[anchor].type.dtype == DType::F64 ? DType::F64 : DType::F32;
+        return compute_type(graph_[anchor].type.dtype);
     }
 
     [[nodiscard]] RegionBody map_region(ValueId id) const {

@@ -272,7 +272,9 @@ private:
         }
         behind_work_[id.index()] = from_inputs_[id.index()] && is_read_behind_work(id);
         const double own = reduction ? operations(as<Reduce>(id)->term) : operations(*expression(id));
-        const double recompute = evaluations * own / machine_.flops;
+        // Elements that are stored are evaluated once, too.
+        const double repeated = reduction ? evaluations : std::max(0.0, evaluations - spread(size(id)));
+        const double recompute = repeated * own / machine_.flops;
         const double hand_off = behind_work_[id.index()]
                                     ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
                                     : machine_.counter_us + machine_.task_us + machine_.load_latency_us;
@@ -324,12 +326,14 @@ private:
         return result_.way[user.index()] == Way::Inline ? row_length_[user.index()] : 0;
     }
 
+    /// Evaluations of one worker where all share `total`. Fewer than a worker has lanes take no less time.
+    [[nodiscard]] double spread(double total) const {
+        return std::max(total / machine_.workers, 32.0 * machine_.consumer_warps);
+    }
+    [[nodiscard]] double spread(std::int64_t total) const { return spread(static_cast<double>(total)); }
+
     /// How often one worker evaluates `id` on behalf of `user` in one launch.
     [[nodiscard]] double evaluations_by(ValueId user, ValueId id) const {
-        const double workers = machine_.workers;
-        // Fewer evaluations than a worker has lanes take no less time.
-        const double lanes = 32.0 * machine_.consumer_warps;
-        const auto spread = [&](double total) { return std::max(total / workers, lanes); };
         if (const auto* contract = as<Contract>(user)) {
             return static_cast<double>(contract->space[0] * contract->space[1] * contract->space[3]);
         }

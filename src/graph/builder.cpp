@@ -22,7 +22,8 @@ bool is_whole(const Graph& graph, const Tensor& x) {
 
 /// Can the last operation of an expression take the result's type, in place of a cast after it?
 bool rounds_itself(const ExprNode& last, DType result) {
-    const bool arithmetic = last.op >= Op::Neg && last.op <= Op::Mod && last.op != Op::Not;
+    const bool arithmetic =
+        last.op >= Op::Neg && last.op <= Op::Mod && last.op != Op::Not && last.op != Op::Bits;
     return (arithmetic || last.op == Op::Select) && is_narrow_float(result) && last.type == DType::F32;
 }
 

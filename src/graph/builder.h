@@ -51,7 +51,10 @@ public:
     Tensor concat(const std::vector<Tensor>& parts, int dim);
     Tensor contiguous(const Tensor& x);  ///< the identity where x is a whole row-major value already
 
+    /// A reduction of one long dimension is done in two stages, so that many workers share it.
     Tensor reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim, DType result);
+    /// Positions of the largest elements along a dimension (I64), the first among equals; not a number is largest.
+    Tensor argmax(const Tensor& x, int dim, bool keep_dim);
     Tensor softmax(const Tensor& x, int dim, DType result);
     Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul
     Tensor matmul(const Tensor& a, const Tensor& b, DType result);
@@ -81,6 +84,7 @@ private:
     [[nodiscard]] Access access(const Tensor& x) const;
     Tensor copied(const Tensor& x);
     Tensor result_value(const Tensor& x, DType dtype);
+    Tensor reduction(ReduceOp op, const Tensor& x, const Shape& kept, const Shape& extents, DType result);
     Tensor contract(const Tensor& a, const Tensor& b, DType result);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,

@@ -1,12 +1,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "graph/builder.h"
 #include "graph/promote.h"
 
 namespace stretto {
+namespace {
+
+/// A warp reduces one position. What is longer than this is worth two hand-offs; rows of a norm are not, and stay whole.
+constexpr std::int64_t kLongReduction = 16'384;
+/// With so many positions every warp has work anyway.
+constexpr std::int64_t kManyPositions = 1'024;
+constexpr std::int64_t kWarp = 32;
+
+/// The number of parts, a divisor of `count`, for which a part and then the parts' results take the fewest steps.
+std::int64_t parts_of(std::int64_t count) {
+    const auto steps = [&](std::int64_t parts) {
+        return (count / parts + kWarp - 1) / kWarp + (parts + kWarp - 1) / kWarp;
+    };
+    std::int64_t best = 1;
+    for (std::int64_t divisor = 1; divisor * divisor <= count; ++divisor) {
+        if (count % divisor != 0) continue;
+        for (const std::int64_t parts : {divisor, count / divisor}) {
+            if (steps(parts) < steps(best)) best = parts;
+        }
+    }
+    return best;
+}
+
+/// Of the positions in an argmax key: as many as leave room for 32 bits of value in the 53 that a double has, too.
+constexpr std::int64_t kPositions = 1 << 20;
+
+/// An I64 that orders elements as PyTorch's argmax does.
+std::int32_t order_of(Expr& e, std::int32_t element, DType type) {
+    if (!is_float(type)) return e.cast(element, DType::I64);
+    const auto number = [&](double value) { return e.constant(value, DType::I64); };
+    const std::int32_t x = compute_type(type) == type ? element : e.cast(element, DType::F32);
+    const std::int32_t zero = e.constant(0, DType::F32);
+    // Both zeros have the same order.
+    const std::int32_t unsigned_zero = e.apply(Op::Select, {e.apply(Op::Eq, {x, zero}), zero, x});
+    const std::int32_t bits = e.cast(e.apply(Op::Bits, DType::I32, {unsigned_zero}), DType::I64);
+    const std::int32_t mirrored = e.apply(Op::Sub, {number(-0x1p31 - 1), bits});
+    const std::int32_t negative = e.apply(Op::Lt, {bits, number(0)});
+    const std::int32_t ordered = e.apply(Op::Select, {negative, mirrored, bits});
+    return e.apply(Op::Select, {e.apply(Op::Ne, {x, x}), number(0x1p31 - 1), ordered});
+}
+
+}  // namespace
+
 Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim,
                             DType result) {
     const Shape shape = x.shape();
@@ -30,11 +74,53 @@ Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims,
     if (op != ReduceOp::Sum && volume(extents) == 0) {
         fail(fmt::format("the maximum or minimum of nothing: shape {}", to_text(shape)));
     }
-    Expr term;
-    const auto element = term.load(access({x.value, permuted(x.map, order), x.dtype}));
-    if (compute_type(x.dtype) != compute_type(result)) term.cast(element, compute_type(result));
-    const Tensor value = add({{result, kept}, Reduce{op, extents, std::move(term)}, {}});
+    if (volume(extents) == 1) return cast(reshape(x, keep_dim ? with_ones : kept), result);
+    const Tensor value = reduction(op, {x.value, permuted(x.map, order), x.dtype}, kept, extents, result);
     return keep_dim ? reshape(value, with_ones) : value;
+}
+
+/// `x` has the dimensions `kept`, then `extents`.
+Tensor GraphBuilder::reduction(ReduceOp op, const Tensor& x, const Shape& kept, const Shape& extents,
+                               DType result) {
+    const std::int64_t count = volume(extents);
+    const std::int64_t parts = count > kLongReduction && volume(kept) < kManyPositions ? parts_of(count) : 1;
+    if (parts > 1) {
+        Shape positions = kept;
+        positions.push_back(parts);
+        Shape split = positions;
+        split.push_back(count / parts);
+        if (const auto map = reshaped(x.map, split)) {
+            const DType partial = is_float(result) ? compute_type(result) : result;
+            const Tensor of_parts =
+                reduction(op, {x.value, *map, x.dtype}, positions, {count / parts}, partial);
+            return reduction(op, of_parts, kept, {parts}, result);
+        }
+    }
+    Expr term;
+    const auto element = term.load(access(x));
+    if (compute_type(x.dtype) != compute_type(result)) term.cast(element, compute_type(result));
+    return add({{result, kept}, Reduce{op, extents, std::move(term)}, {}});
+}
+
+Tensor GraphBuilder::argmax(const Tensor& x, int dim, bool keep_dim) {
+    const std::size_t d = dim_of(x, dim);
+    if (x.dtype == DType::F64 || x.dtype == DType::I64) {
+        fail(fmt::format("argmax of {} is not supported: cast to a type of at most 32 bits", name(x.dtype)));
+    }
+    if (x.rank() == 0) return full({}, 0, DType::I64);
+    if (x.shape()[d] > kPositions) fail(fmt::format("argmax of more than {} elements", kPositions));
+    // Value and position in one number, so that one reduction finds both.
+    const Tensor keys = pointwise({x}, DType::I64, [&](Expr& e, const std::vector<std::int32_t>& nodes) {
+        const std::int32_t scale = e.constant(kPositions, DType::I64);
+        const std::int32_t order = e.apply(Op::Mul, {order_of(e, nodes[0], x.dtype), scale});
+        const std::int32_t last = e.constant(kPositions - 1, DType::I64);
+        return e.apply(Op::Add, {order, e.apply(Op::Sub, {last, e.index(static_cast<int>(d))})});
+    });
+    const Tensor best = reduce(ReduceOp::Max, keys, {dim}, keep_dim, DType::I64);
+    return pointwise({best}, DType::I64, [&](Expr& e, const std::vector<std::int32_t>& nodes) {
+        const std::int32_t rest = e.apply(Op::Mod, {nodes[0], e.constant(kPositions, DType::I64)});
+        return e.apply(Op::Sub, {e.constant(kPositions - 1, DType::I64), rest});
+    });
 }
 
 Tensor GraphBuilder::softmax(const Tensor& x, int dim, DType result) {

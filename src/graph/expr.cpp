@@ -8,13 +8,14 @@
 namespace stretto {
 namespace {
 
-constexpr std::array<OpInfo, 37> kOps{{
-    {"const", 0},  {"index", 0}, {"load", -1},   {"acc", 0},   {"stat", 0},  {"neg", 1}, {"abs", 1},
-    {"exp", 1},    {"log", 1},   {"sqrt", 1},    {"rsqrt", 1}, {"recip", 1}, {"sin", 1}, {"cos", 1},
-    {"tanh", 1},   {"erf", 1},   {"sigmoid", 1}, {"floor", 1}, {"ceil", 1},  {"not", 1}, {"add", 2},
-    {"sub", 2},    {"mul", 2},   {"div", 2},     {"pow", 2},   {"min", 2},   {"max", 2}, {"floordiv", 2},
-    {"mod", 2},    {"lt", 2},    {"le", 2},      {"eq", 2},    {"ne", 2},    {"and", 2}, {"or", 2},
-    {"select", 3}, {"cast", 1},
+constexpr std::array<OpInfo, 43> kOps{{
+    {"const", 0},    {"index", 0}, {"load", -1},   {"acc", 0},   {"stat", 0},   {"neg", 1},  {"abs", 1},
+    {"exp", 1},      {"log", 1},   {"sqrt", 1},    {"rsqrt", 1}, {"recip", 1},  {"sin", 1},  {"cos", 1},
+    {"tanh", 1},     {"erf", 1},   {"sigmoid", 1}, {"floor", 1}, {"ceil", 1},   {"bits", 1}, {"not", 1},
+    {"add", 2},      {"sub", 2},   {"mul", 2},     {"div", 2},   {"pow", 2},    {"min", 2},  {"max", 2},
+    {"floordiv", 2}, {"mod", 2},   {"bitand", 2},  {"bitor", 2}, {"bitxor", 2}, {"shl", 2},  {"shr", 2},
+    {"lt", 2},       {"le", 2},    {"eq", 2},      {"ne", 2},    {"and", 2},    {"or", 2},   {"select", 3},
+    {"cast", 1},
 }};
 
 bool is_logical(Op op) { return op == Op::Not || (op >= Op::Lt && op <= Op::Or); }

@@ -34,6 +34,7 @@ enum class Op : std::uint8_t {
     Sigmoid,
     Floor,
     Ceil,
+    Bits,  ///< the bit pattern of an F32 as an I32
     Not,
     Add,
     Sub,
@@ -44,6 +45,11 @@ enum class Op : std::uint8_t {
     Max,
     FloorDiv,
     Mod,
+    BitAnd,  ///< this and the following four: integers in two's complement
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,  ///< keeps the sign
     Lt,
     Le,
     Eq,

@@ -138,11 +138,15 @@ Id logic(const Formula& f) {
     return f.test(op, f.x);
 }
 
-template <Op op>
+/// The logic of truth values, or of the bits of integers.
+template <Op of_bools, Op of_bits>
 Id bitwise(const Formula& f) {
-    if (f.type != DType::I64 || f.call.dtype() != DType::Bool)
-        f.call.fail("only bool operands are supported");
-    return f.test(op, f.x);
+    return f.call.dtype() == DType::Bool ? f.test(of_bools, f.x) : f.op(of_bits, f.x);
+}
+
+Id bitwise_not(const Formula& f) {
+    if (f.call.dtype() == DType::Bool) return f.test(Op::Not, f.x);
+    return f.op(Op::BitXor, {f.x[0], f.number(-1)});
 }
 
 Id logical_xor(const Formula& f) {
@@ -213,11 +217,17 @@ const std::vector<Row>& rows() {
         {"aten.logical_and", {"self", "other"}, logic<Op::And>},
         {"aten.logical_or", {"self", "other"}, logic<Op::Or>},
         {"aten.logical_xor", {"self", "other"}, logical_xor},
-        {"aten.bitwise_not", {"self"}, bitwise<Op::Not>},
-        {"aten.bitwise_and", {"self", "other"}, bitwise<Op::And>},
-        {"aten.bitwise_or", {"self", "other"}, bitwise<Op::Or>},
-        {"aten.__and__", {"self", "other"}, bitwise<Op::And>},
-        {"aten.__or__", {"self", "other"}, bitwise<Op::Or>},
+        {"aten.bitwise_not", {"self"}, bitwise_not},
+        {"aten.bitwise_and", {"self", "other"}, bitwise<Op::And, Op::BitAnd>},
+        {"aten.bitwise_or", {"self", "other"}, bitwise<Op::Or, Op::BitOr>},
+        {"aten.bitwise_xor", {"self", "other"}, bitwise<Op::Ne, Op::BitXor>},
+        {"aten.bitwise_left_shift", {"self", "other"}, plain<Op::ShiftLeft>},
+        {"aten.bitwise_right_shift", {"self", "other"}, plain<Op::ShiftRight>},
+        {"aten.__and__", {"self", "other"}, bitwise<Op::And, Op::BitAnd>},
+        {"aten.__or__", {"self", "other"}, bitwise<Op::Or, Op::BitOr>},
+        {"aten.__xor__", {"self", "other"}, bitwise<Op::Ne, Op::BitXor>},
+        {"aten.__lshift__", {"self", "other"}, plain<Op::ShiftLeft>},
+        {"aten.__rshift__", {"self", "other"}, plain<Op::ShiftRight>},
         {"aten.isnan", {"self"}, isnan},
         {"aten.tril", {"self"}, triangle<true>},
         {"aten.triu", {"self"}, triangle<false>},

@@ -51,6 +51,12 @@ Tensors extreme(Call& c) {
     return plain<op>(c);
 }
 
+Tensors argmax(Call& c) {
+    const Tensor x = c.tensor("self");
+    if (!c.has("dim")) return {c.b.argmax(c.b.reshape(x, {-1}), 0, false)};
+    return {c.b.argmax(x, c.dim("dim"), c.flag("keepdim", false))};
+}
+
 /// any and all: the maximum and minimum of truth values.
 template <ReduceOp op>
 Tensors truth(Call& c) {
@@ -168,6 +174,7 @@ const LoweringTable& reduction_lowerings() {
         {"aten.amin", plain<ReduceOp::Min>},
         {"aten.max", extreme<ReduceOp::Max>},
         {"aten.min", extreme<ReduceOp::Min>},
+        {"aten.argmax", argmax},
         {"aten.any", truth<ReduceOp::Max>},
         {"aten.all", truth<ReduceOp::Min>},
         {"aten.mean", mean},

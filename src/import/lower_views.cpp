@@ -19,10 +19,19 @@ Tensors convert(Call& c) { return {c.b.cast(c.tensor("self"), c.dtype())}; }
 
 Tensors to_result_shape(Call& c) { return {c.b.reshape(c.tensor("self"), c.shape())}; }
 
-Tensors view(Call& c) {
-    if (c.has("dtype")) c.fail("a view of the same bytes as another type is not supported");
-    return to_result_shape(c);
+/// The bits of a tensor as another type.
+Tensors bits(Call& c) {
+    const Tensor x = c.tensor("self");
+    if (x.dtype == c.dtype()) return {x};
+    if (x.dtype != DType::F32 || c.dtype() != DType::I32) {
+        c.fail("only a float32 tensor can be viewed as another type, which is int32");
+    }
+    return {c.b.pointwise({x}, DType::I32, [](Expr& e, const std::vector<std::int32_t>& nodes) {
+        return e.apply(Op::Bits, DType::I32, {nodes[0]});
+    })};
 }
+
+Tensors view(Call& c) { return c.has("dtype") ? bits(c) : to_result_shape(c); }
 
 Tensors expand(Call& c) { return {c.b.expand(c.tensor("self"), c.shape())}; }
 

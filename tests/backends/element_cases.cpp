@@ -48,6 +48,25 @@ Case integers() {
     return {"Map_integers", build.finish(), 0, 0, {}};
 }
 
+/// Bits of floats and of integers. The plain evaluator holds 53 bits, so shifts stay short.
+Case bits() {
+    CaseBuilder build;
+    const Shape shape{6, 37};
+    const BufferId x = build.buffer(BufferRole::Input, DType::F32, shape);
+    const BufferId y = build.buffer(BufferRole::Input, DType::I64, shape);
+    const BufferId out = build.buffer(BufferRole::Output, DType::I64, shape);
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    const std::int32_t pattern = e.cast(e.apply(Op::Bits, DType::I32, {e.load(build.whole(x))}), DType::I64);
+    const std::int32_t number = e.load(build.whole(y));
+    const std::int32_t seven = e.constant(7, DType::I64);
+    const std::int32_t mixed = e.apply(Op::BitXor, {e.apply(Op::ShiftRight, {pattern, seven}), number});
+    const std::int32_t masked = e.apply(Op::BitAnd, {mixed, e.constant(0x3fffff, DType::I64)});
+    e.apply(Op::BitOr, {masked, e.apply(Op::ShiftLeft, {number, e.constant(23, DType::I64)})});
+    build.region(MapRegion{shape, {std::move(store)}});
+    return {"Map_bits", build.finish(), 0, 0, {}};
+}
+
 /// [x, y] along the last dimension: masked loads of both, chosen by coordinate.
 Case concatenation(DType type) {
     CaseBuilder build;
@@ -157,6 +176,7 @@ std::vector<Case> map_cases() {
         cases.push_back(elementwise(DType::BF16, shape));
     }
     cases.push_back(integers());
+    cases.push_back(bits());
     for (DType type : {DType::BF16, DType::F32, DType::I64}) {
         cases.push_back(gather(type));
         cases.push_back(scatter(type));

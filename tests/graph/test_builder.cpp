@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -130,6 +131,43 @@ TEST_F(BuilderTest, ConcatenatesWhatCannotBePadded) {
     const Tensor columns = b.reshape(b.transpose(x, 0, 1), {4});
     EXPECT_EQ(elements_of(b.concat({columns, b.reshape(x, {4})}, 0)),
               (Elements{xs[0], xs[2], xs[1], xs[3], xs[0], xs[1], xs[2], xs[3]}));
+}
+
+TEST_F(BuilderTest, ReducesLongDimensionsInTwoStages) {
+    const Tensor x = random({2, 20'000});
+    const Elements xs = elements_of(x);
+    const Tensor sum = b.reduce(ReduceOp::Sum, x, {1}, true, DType::F32);
+    const Tensor top = b.reduce(ReduceOp::Max, x, {-1}, false, DType::F32);
+    EXPECT_EQ(sum.shape(), (Shape{2, 1}));
+    // 20,000 = 160 * 125: five steps of 32 lanes for each part, then four for the parts.
+    EXPECT_EQ(op_of<Reduce>(top).extents, (Shape{125}));
+    Elements sums(2, 0), tops(2, -10);
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+        sums[i / 20'000] += xs[i];
+        tops[i / 20'000] = std::max(tops[i / 20'000], xs[i]);
+    }
+    expect_near(elements_of(sum), sums, 1e-2);
+    expect_near(elements_of(top), tops, 0);
+}
+
+TEST_F(BuilderTest, FindsTheFirstOfTheLargestElements) {
+    const Elements xs{3, -1, 3, 2, -5, -0.25, -0.0, 0, 1e-40, -7, -8, -6};
+    const Tensor x = given({3, 4}, DType::F32, xs);
+    EXPECT_EQ(elements_of(b.argmax(x, -1, false)), (Elements{0, 2, 0}));
+    EXPECT_EQ(elements_of(b.argmax(x, 0, true)), (Elements{0, 1, 0, 0}));
+    const Tensor unknown = given({1, 3}, DType::F32, {1, std::nan(""), 5});
+    EXPECT_EQ(elements_of(b.argmax(unknown, 1, false)), (Elements{1}));
+    const Tensor whole = given({5}, DType::I32, {-4, 9, 2, 9, -2});
+    EXPECT_EQ(elements_of(b.argmax(whole, 0, false)), (Elements{1}));
+}
+
+TEST_F(BuilderTest, FindsTheLargestOfManyElements) {
+    const Tensor x = random({3, 50'257}, DType::BF16);
+    const Elements xs = elements_of(x), found = elements_of(b.argmax(x, 1, false));
+    for (std::size_t row = 0; row < 3; ++row) {
+        const auto first = xs.begin() + static_cast<std::ptrdiff_t>(row) * 50'257;
+        EXPECT_EQ(found[row], std::max_element(first, first + 50'257) - first);
+    }
 }
 
 TEST_F(BuilderTest, ReducesOverAnyDimensions) {

@@ -1,6 +1,7 @@
 #include "support/oracle.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -209,6 +210,8 @@ void write_all(const Elements& elements, std::vector<std::byte>& out, Convert&& 
     }
 }
 
+std::int64_t integer(double x) { return static_cast<std::int64_t>(x); }
+
 }  // namespace
 
 double apply_op(Op op, const std::vector<double>& x) {
@@ -241,6 +244,8 @@ double apply_op(Op op, const std::vector<double>& x) {
             return std::floor(x[0]);
         case Op::Ceil:
             return std::ceil(x[0]);
+        case Op::Bits:
+            return std::bit_cast<std::int32_t>(static_cast<float>(x[0]));
         case Op::Not:
             return x[0] == 0;
         case Op::Add:
@@ -261,6 +266,16 @@ double apply_op(Op op, const std::vector<double>& x) {
             return std::floor(x[0] / x[1]);
         case Op::Mod:
             return python_mod(x[0], x[1]);
+        case Op::BitAnd:
+            return static_cast<double>(integer(x[0]) & integer(x[1]));
+        case Op::BitOr:
+            return static_cast<double>(integer(x[0]) | integer(x[1]));
+        case Op::BitXor:
+            return static_cast<double>(integer(x[0]) ^ integer(x[1]));
+        case Op::ShiftLeft:
+            return std::ldexp(x[0], static_cast<int>(x[1]));
+        case Op::ShiftRight:
+            return std::floor(std::ldexp(x[0], -static_cast<int>(x[1])));
         case Op::Lt:
             return x[0] < x[1];
         case Op::Le:
