@@ -31,8 +31,11 @@ def main() -> None:
     with console.status("Starting") as status:
         model, tokenizer = smollm2.load(lambda message: status.update(f"{message} …"))
     seconds: dict[str, float] = {}
-    with _timed("capture", "Capturing the decode step with torch.export", seconds):
-        program = stretto.export_decoder(model, max_cache_len=MAX_CACHE_LEN)
+    draws = {"temperature": arguments.temperature, "top_p": 0.95, "seed": arguments.seed}
+    sampler = stretto.Sampler(**draws) if arguments.temperature else stretto.Sampler()
+    options = {"sampler": sampler, "max_cache_len": MAX_CACHE_LEN}
+    with _timed("capture", "Capturing decode step and sampler with torch.export", seconds):
+        program = stretto.export_generator(model, **options)
     with _timed("plan", "Planning for an H200 and for this computer", seconds):
         planned = stretto.compile(program, machine="h200")
     with _timed("kernel", f"Compiling the kernel for {ARCH} with NVRTC", seconds):
@@ -41,10 +44,10 @@ def main() -> None:
         faults = planned.verify()
     if faults:
         raise SystemExit("the plan does not verify:\n" + "\n".join(faults))
-    step = _runnable(model, program)
-    where = torch.cuda.get_device_name() if step.backend == "cuda" else "the cpu backend"
-    console.print(f"[bold]SmolLM2-135M-Instruct[/bold], one launch a token, on {where}\n")
-    rate = _generate(step, model, tokenizer, arguments)
+    generator = _runnable(model, program, options)
+    where = torch.cuda.get_device_name() if generator.step.backend == "cuda" else "the cpu backend"
+    console.print(f"[bold]SmolLM2-135M-Instruct[/bold], one launch for all tokens, on {where}\n")
+    rate = _generate(generator, tokenizer, arguments)
     console.print(_summary(planned, kernel, seconds, model.config.num_hidden_layers, rate, where))
 
 
@@ -52,6 +55,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Generate text with SmolLM2-135M through one kernel.")
     parser.add_argument("--prompt", default="Explain in a few sentences why the sky is blue.")
     parser.add_argument("--tokens", type=int, default=96, help="most tokens to generate (default 96)")
+    parser.add_argument("--temperature", type=float, default=0, help="0 takes the likeliest (default)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws at other temperatures")
     return parser.parse_args()
 
 
@@ -64,26 +69,25 @@ def _timed(key: str, message: str, seconds: dict[str, float]) -> Iterator[None]:
     console.print(f"[dim]{message}: {seconds[key]:.2f} s[/dim]")
 
 
-def _runnable(model: torch.nn.Module, program: torch.export.ExportedProgram) -> stretto.Step:
+def _runnable(model: torch.nn.Module, program: torch.export.ExportedProgram, options) -> stretto.Generator:
     if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9:
         with console.status("Preparing the GPU …"):
-            return stretto.compile(model.cuda(), batch_size=1, max_cache_len=MAX_CACHE_LEN)
+            return stretto.compile_generator(model.cuda(), **options)
     with console.status("Preparing the cpu backend …"):
-        return stretto.compile(program)
+        return stretto.Generator(stretto.compile(program))
 
 
-def _generate(step: stretto.Step, model, tokenizer, arguments: argparse.Namespace) -> float:
+def _generate(generator: stretto.Generator, tokenizer, arguments: argparse.Namespace) -> float:
     """Streams the answer to the terminal; returns tokens per second."""
     messages = [{"role": "user", "content": arguments.prompt}]
     prompt = tokenizer.apply_chat_template(
         messages, add_generation_prompt=True, return_tensors="pt", return_dict=False
-    ).to(step.device)
+    )
     most = min(arguments.tokens, MAX_CACHE_LEN - prompt.shape[1])
     console.print(f"[bold]> {arguments.prompt}[/bold]")
     tokens: list[int] = []
     shown = ""
-    eos = model.generation_config.eos_token_id
-    stream = stretto.generate(step, prompt, most, eos_token_id=eos)
+    stream = generator.stream(prompt, most)
     with console.status("Reading the prompt …"):
         tokens.append(int(next(stream)))
     start = time.perf_counter()

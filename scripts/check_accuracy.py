@@ -67,10 +67,13 @@ def smollm2_prompts(arguments: argparse.Namespace) -> list[dict]:
     model, tokenizer = smollm2.load()
     model = model.to(arguments.device)
     step = stretto.compile(model, batch_size=1, max_cache_len=128, machine=arguments.machine)
+    generator = stretto.compile_generator(
+        model, max_cache_len=128, eos_token_id=(), machine=arguments.machine
+    )
     results = []
     for prompt in PROMPTS:
         tokens = tokenizer(prompt, return_tensors="pt").input_ids.to(arguments.device)
-        generated = torch.stack(list(stretto.generate(step, tokens, NEW_TOKENS)), dim=1)
+        generated = generator.generate(tokens, NEW_TOKENS).to(arguments.device)
         sequence = torch.cat([tokens, generated], dim=1)
         results.append(report(f"smollm2 {prompt!r}", decode_accuracy(model, step, sequence)))
         print("    " + tokenizer.decode(sequence[0]).replace("\n", "\n    "))

@@ -70,12 +70,14 @@ public:
         executor_ = executor_on(backend, python.program, traced, launches_named(launches));
     }
 
-    void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations) {
+    void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations,
+             std::int64_t stop, std::uintptr_t progress) {
         const nb::gil_scoped_release unlocked;
         for (std::size_t i = 0; i < varying_.size(); ++i) {
             bindings_.at(varying_[i]) = pointer(varying.at(i));
         }
-        executor_->run(bindings_, pointer(stream), {.count = iterations, .stop = {}, .progress = nullptr});
+        executor_->run(bindings_, pointer(stream),
+                       {iterations, BufferId(stop), static_cast<std::uint32_t*>(pointer(progress))});
     }
 
     void synchronize() {
@@ -103,7 +105,8 @@ void bind_executor(nb::module_& m) {
                       const std::string&>(),
              nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
              nb::arg("traced") = false, nb::arg("launches") = "one", nb::keep_alive<1, 2>())
-        .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1)
+        .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1,
+             nb::arg("stop") = -1, nb::arg("progress") = 0)
         .def("synchronize", &PythonExecutor::synchronize)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }

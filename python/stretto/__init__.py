@@ -7,9 +7,11 @@ from torch._dynamo import register_backend as _register_backend
 
 from .capture import export
 from .compiler import compile, load
-from .decoder import DecoderShape, export_decoder, generate
+from .decoder import DecoderShape, export_decoder
 from .dynamo import dynamo_backend
 from .errors import Error, InputTypeError, InternalError, RunError, UserError
+from .generator import Generator, compile_generator, export_generator
+from .sampler import Sampler
 from .step import Step
 
 _register_backend(dynamo_backend, name="stretto")
@@ -17,15 +19,18 @@ _register_backend(dynamo_backend, name="stretto")
 __all__ = [
     "DecoderShape",
     "Error",
+    "Generator",
     "InputTypeError",
     "InternalError",
     "RunError",
+    "Sampler",
     "Step",
     "UserError",
     "compile",
+    "compile_generator",
     "dynamo_backend",
     "export",
     "export_decoder",
-    "generate",
+    "export_generator",
     "load",
 ]

@@ -1,20 +1,17 @@
-"""Causal language models: the decode step that transformers itself exports, and greedy generation with it."""
+"""Causal language models: the decode step that transformers itself exports."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from .capture import functional, trace
 from .errors import InputTypeError, UserError
-
-if TYPE_CHECKING:
-    from .step import Step
 
 _DECODER_KEY = "stretto_decoder"
 
@@ -36,13 +33,13 @@ def export_decoder(
     vocabulary]. It is transformers' own static-cache export, so any model that supports it works. Raises
     UserError where the model is not such a model.
     """
-    step = _step_module(model, batch_size, max_cache_len)
+    step = decode_module(model, batch_size, max_cache_len)
     device = next(model.parameters()).device
     inputs = {
         "input_ids": torch.zeros(batch_size, 1, dtype=torch.long, device=device),
         "cache_position": torch.zeros(1, dtype=torch.long, device=device),
     }
-    with _evaluating(model):
+    with evaluating(model):
         program = functional(trace(step, (), inputs))
     mark_decoder(program, DecoderShape(batch_size, max_cache_len))
     if path is not None:
@@ -60,56 +57,8 @@ def decoder_shape(program: ExportedProgram) -> DecoderShape | None:
     return program.graph_module.meta.get(_DECODER_KEY)
 
 
-def generate(
-    step: Step, input_ids: torch.Tensor, max_new_tokens: int, *, eos_token_id: int | None = None
-) -> Iterator[torch.Tensor]:
-    """Yields greedy tokens, one [batch] tensor at a time, as soon as each is known.
-
-    The prompt `input_ids` [batch, length] goes through the decode step token by token, which fills the
-    cache from position 0. Stops after `max_new_tokens`, or when every row has produced `eos_token_id`.
-    """
-    _check_prompt(step, input_ids, max_new_tokens)
-    position = torch.zeros(1, dtype=torch.long, device=input_ids.device)
-    length = input_ids.shape[1]
-    done = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
-    token = input_ids[:, :1]
-    for at in range(length + max_new_tokens - 1):
-        logits = step(input_ids=token, cache_position=position)
-        position += 1
-        if at + 1 < length:
-            token = input_ids[:, at + 1 : at + 2]
-            continue
-        token = logits[:, -1:].argmax(dim=-1)
-        yield token[:, 0]
-        if eos_token_id is not None:
-            done |= token[:, 0] == eos_token_id
-            if bool(done.all()):
-                return
-
-
-def _check_prompt(step: Step, input_ids: torch.Tensor, max_new_tokens: int) -> None:
-    if not isinstance(input_ids, torch.Tensor) or input_ids.dim() != 2 or input_ids.dtype != torch.long:
-        raise InputTypeError("input_ids must be a torch.int64 tensor of shape [batch, length]")
-    if input_ids.shape[1] == 0 or max_new_tokens < 1:
-        raise UserError("generate needs at least one prompt token and max_new_tokens of at least 1")
-    shape = step.decoder
-    if shape is None:
-        return
-    if input_ids.shape[0] != shape.batch_size:
-        raise UserError(
-            f"the prompt has {input_ids.shape[0]} rows, "
-            f"the step was captured for batch_size={shape.batch_size}\n"
-            f"  compile the model with batch_size={input_ids.shape[0]}"
-        )
-    needed = input_ids.shape[1] + max_new_tokens - 1
-    if needed > shape.max_cache_len:
-        raise UserError(
-            f"{input_ids.shape[1]} prompt tokens and {max_new_tokens} new ones need {needed} cache rows, "
-            f"the step has {shape.max_cache_len}\n  compile the model with max_cache_len={needed} or more"
-        )
-
-
-def _step_module(model: torch.nn.Module, batch_size: int, max_cache_len: int) -> torch.nn.Module:
+def decode_module(model: torch.nn.Module, batch_size: int, max_cache_len: int) -> torch.nn.Module:
+    """The decode step that `export_decoder` exports, as a module. Raises UserError where there is none."""
     try:
         from transformers import PreTrainedModel
         from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
@@ -166,7 +115,8 @@ def _static_cache(model: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, for a while."""
     training = model.training
     model.eval()
     try:

@@ -101,6 +101,7 @@ class Step:
         self._lock = threading.Lock()
         slots = _outer_slots(program)
         positions = {slot: at for at, slot in enumerate(signature.inputs) if isinstance(slot, str)}
+        self._numbers = {slot.name: slot.index for slot in slots}
         self._outputs = [slot for slot in slots if slot.role == "output"]
         self._kept = [slot for slot in slots if slot.is_kept(tensors)]
         self._given = [
@@ -122,6 +123,17 @@ class Step:
         with self._lock:
             results = self._launch(given, iterations)
         return self._signature.unflatten(results)
+
+    def repeat_until(self, stop: str, iterations: int, progress: torch.Tensor) -> None:
+        """Starts one launch of a step without inputs, of at most `iterations`; outputs are dropped.
+
+        The state `stop`, a bool of one element, ends the launch after the iteration that leaves it true.
+        `progress`, an int32 of one element in host memory (pinned on CUDA), counts iterations as they are
+        done: what they wrote to host memory is there before. It is negative once no other follows (its
+        highest bit is set). On CUDA the call returns at once.
+        """
+        with self._lock:
+            self._launch([], iterations, stop=self._numbers[stop], progress=progress.data_ptr())
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Trace:
         """Runs one launch like a call, with a kernel that keeps times, and returns them. State is updated.
@@ -223,7 +235,13 @@ class Step:
             self._executors.clear()
 
     def _launch(
-        self, given: list[Any], iterations: int = 1, *, traced: bool = False
+        self,
+        given: list[Any],
+        iterations: int = 1,
+        *,
+        traced: bool = False,
+        stop: int = -1,
+        progress: int = 0,
     ) -> dict[str, torch.Tensor]:
         inputs = [self._input(slot, given[position]) for slot, position in self._given]
         outputs = [torch.empty(slot.shape, dtype=slot.dtype, device=self._device) for slot in self._outputs]
@@ -236,7 +254,7 @@ class Step:
         if bound is None or bound.states != states:
             bound = self._bind(states, traced)
         addresses = [tensor.data_ptr() for tensor in inputs + outputs]
-        bound.executor.run(addresses, self._stream(), iterations)
+        bound.executor.run(addresses, self._stream(), iterations, stop, progress)
         return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
 
     def _bind(self, states: tuple[int, ...], traced: bool) -> _Bound:

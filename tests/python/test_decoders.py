@@ -62,36 +62,3 @@ def test_exact_numerics_stay_within_eagers_error():
 def test_the_last_cache_row_can_be_used():
     model, tokens = small_model("llama"), random_tokens(1, 32)
     assert not checked(model, tokens).faults()
-
-
-def test_generate_yields_what_eager_would_choose():
-    model = small_model("llama", seed=5)
-    prompt = random_tokens(2, 5)
-    step = stretto.compile(model, batch_size=2, max_cache_len=32)
-    tokens = torch.stack(list(stretto.generate(step, prompt, 10)), dim=1)
-    assert tokens.shape == (2, 10)
-    sequence = torch.cat([prompt, tokens], dim=1)
-    assert not decode_accuracy(model, step, sequence).faults()
-
-
-def test_a_second_generation_does_not_see_the_first():
-    model, prompt = small_model("qwen3"), random_tokens(1, 6)
-    step = stretto.compile(model, batch_size=1, max_cache_len=32)
-    first, second = (torch.cat(list(stretto.generate(step, prompt, 8))) for _ in range(2))
-    assert torch.equal(first, second)
-
-
-def test_generation_stops_when_every_row_has_ended():
-    model, prompt = small_model("llama"), random_tokens(1, 3)
-    step = stretto.compile(model, batch_size=1, max_cache_len=32)
-    free = torch.cat(list(stretto.generate(step, prompt, 8)))
-    stopped = torch.cat(list(stretto.generate(step, prompt, 8, eos_token_id=int(free[3]))))
-    assert stopped.tolist() == free[: free.tolist().index(free[3]) + 1].tolist()
-
-
-def test_a_prompt_must_fit_the_cache():
-    step = stretto.compile(small_model("llama"), batch_size=1, max_cache_len=16)
-    with pytest.raises(
-        stretto.UserError, match="12 prompt tokens and 6 new ones need 17 cache rows, the step has 16"
-    ):
-        next(stretto.generate(step, random_tokens(1, 12), 6))

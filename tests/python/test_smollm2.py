@@ -24,12 +24,17 @@ def step(model_and_tokenizer):
     return stretto.compile(model_and_tokenizer[0], batch_size=1, max_cache_len=128)
 
 
+@pytest.fixture(scope="module")
+def generator(model_and_tokenizer):
+    return stretto.compile_generator(model_and_tokenizer[0], max_cache_len=128, eos_token_id=())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_generated_text_is_as_exact_as_eagers(model_and_tokenizer, step, prompt):
+def test_generated_text_is_as_exact_as_eagers(model_and_tokenizer, step, generator, prompt):
     model, tokenizer = model_and_tokenizer
     tokens = tokenizer(prompt, return_tensors="pt").input_ids
-    generated = torch.stack(list(stretto.generate(step, tokens, NEW_TOKENS)), dim=1)
+    generated = generator.generate(tokens, NEW_TOKENS)
     assert generated.shape == (1, NEW_TOKENS)
     accuracy = decode_accuracy(model, step, torch.cat([tokens, generated], dim=1))
     assert not accuracy.faults()
