@@ -62,16 +62,15 @@ public:
             if (reads(weight, buffer_)) return std::nullopt;
         }
         const std::int64_t rows = task_.tile[0].size() * task_.tile[1].size();
-        const std::int64_t loads = count_reads(matmul.a, buffer_);
-        Polls left = together(loads, rows * matmul.space[3]);
-        const bool one_row = rows == 1 && ceil_div(matmul.space[3], threads_) <= kPolledTogether;
-        if (one_row) left.rounds = std::min<std::int64_t>(left.rounds, 1);
+        // Equal loads of the left side and of its statistics are one.
+        std::int64_t loads = count_reads(matmul.a, buffer_);
         for (const RowStat& stat : matmul.stats) {
-            // A statistic reads again what the left side has waited for.
-            left.words += count_reads(stat.term, buffer_) * rows * matmul.space[3];
-            if (loads == 0 && count_reads(stat.term, buffer_) > 0) return std::nullopt;
             if (count_reads(stat.finish, buffer_) > 0) return std::nullopt;
+            loads = std::max(loads, count_reads(stat.term, buffer_));
         }
+        const std::int64_t positions = rows * ceil_div(matmul.space[3], threads_);
+        const Polls left{loads * rows * matmul.space[3],
+                         loads > 0 ? ceil_div(positions, kPolledTogether) : 0};
         const std::int64_t outputs = rows * task_.tile[2].size();
         const Polls stores = together(count_reads(matmul.stores, buffer_), outputs);
         return Polls{left.words + stores.words, left.rounds + stores.rounds};

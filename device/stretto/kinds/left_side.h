@@ -24,24 +24,12 @@ private:
     }
 };
 
-/// Calls body(round, k) for this thread's share of [0, Count): k = t, t + Stride, … in order.
-template <int Count, int Stride, class Body>
-__device__ __forceinline__ void for_each_of_thread(Body&& body) {
-    constexpr int kWhole = Count / Stride;
-#pragma unroll 16
-    for (int round = 0; round < kWhole; ++round) body(round, round * Stride + static_cast<I32>(threadIdx.x));
-    if constexpr (kWhole * Stride < Count) {
-        const I32 last = kWhole * Stride + static_cast<I32>(threadIdx.x);
-        if (last < Count) body(kWhole, last);
-    }
-}
-
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
 /// layout of abi::matmul_scratch).
 /// F: kB, kM, kK, kStats, kInner, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly whose words may be
-/// missing, left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat, early), stat_finish(Number<j>, b, m, sum,
-/// stat); `stat` holds the earlier statistics. The first kInner of them must be known before the left side and the terms
-/// of the others, which are summed while the left side is staged.
+/// missing, left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat, early), stat_finish(Number<j>, b, m, sum, stat);
+/// `stat` holds the earlier statistics. The first kInner of them must be known before the left side and the terms of
+/// the others, which are summed while the left side is staged.
 /// Panels: rows are laid out for the tensor cores of MatMulPanels; `row` then gives bytes, not elements in order.
 template <class F, class Config, bool Panels = false>
 class LeftSide {
@@ -49,15 +37,9 @@ public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
     static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element), Panels));
-    /// What a thread loads for a single row waits in registers: all loads are on their way before the first is used, words
-    /// are polled all together, and each is read once.
     static constexpr int kRounds = (F::kK + Config::kThreads - 1) / Config::kThreads;
-    static constexpr bool kLoadsEarly = F::kM == 1 && (F::kStats > 0 || F::LeftEarly::kWords) && kRounds <= 8;
     /// A single row's last step of summing waits for `finish`.
     static constexpr bool kFinishesLate = F::kM == 1 && F::kInner < F::kStats;
-    struct Loaded {
-        typename F::LeftEarly values[kLoadsEarly ? kRounds : 1];
-    };
     struct Stats {
         Acc values[F::kStats == 0 ? 1 : F::kStats];
     };
@@ -77,18 +59,24 @@ public:
     /// Evaluates the prologue for all rows of batch `b`. Every consumer thread takes part; ends with their barrier.
     /// `finish` takes the result.
     [[nodiscard]] __device__ __forceinline__ Stats stage(const F& f, I32 b) const {
-        const Loaded loaded = load_early(f, b);
+        Batch<1> kept{};
+        if constexpr (kIsKept) kept = load<1>(f, b, 0, 0);
         for_each_number<0, F::kInner>([&]<int J>(Number<J> j) {
-            for (I32 m = 0; m < tile_.rows(); ++m) sum_inner(f, j, loaded, b, m);
+            for (I32 m = 0; m < tile_.rows(); ++m) sum_inner(f, j, kept, b, m);
             consumer_barrier<Config>();
         });
-        Stats sums{};
-        for (I32 m = 0; m < tile_.rows(); ++m) {
-            sums = stage_row(f, loaded, b, m);
-            if constexpr (!kFinishesLate) add_outer(sums, m);
+        Stats sums[kRowsAhead];
+        for (I32 m = 0; m < tile_.rows(); m += kRowsAhead) {
+            stage_rows(f, kept, b, m, sums);
+            if constexpr (!kFinishesLate) {
+#pragma unroll
+                for (int i = 0; i < kRowsAhead; ++i) {
+                    if (m + i < tile_.rows()) add_outer(sums[i], m + i);
+                }
+            }
         }
         consumer_barrier<Config>();
-        return sums;
+        return sums[0];
     }
 
     /// Ends the sums of the statistics that the stores use, some work after the staging; a barrier must follow before
@@ -114,45 +102,74 @@ public:
     }
 
 private:
-    [[nodiscard]] static __device__ __forceinline__ Loaded load_early(const F& f, I32 b) {
-        Loaded loaded{};
-        if constexpr (kLoadsEarly) {
-            for_each_of_thread<F::kK, Config::kThreads>(
-                [&](int round, I32 k) { loaded.values[round] = f.load_left(b, 0, k); });
-            if constexpr (F::LeftEarly::kWords) await_words(f, b, loaded);
+    /// Loads of one thread that are on their way before the first is used: rounds of a row, and rows.
+    static constexpr int kAhead = 8;
+    static constexpr int kRoundsAhead = kRounds < kAhead ? kRounds : kAhead;
+    static constexpr int kRowsAhead = F::kM < kAhead / kRoundsAhead ? F::kM : kAhead / kRoundsAhead;
+    /// What is loaded of a single row stays in registers for all that need it.
+    static constexpr bool kIsKept = F::kM == 1 && kRounds <= kAhead;
+
+    template <int Rows>
+    struct Batch {
+        typename F::LeftEarly values[Rows][kRoundsAhead];
+    };
+
+    /// Calls body(row, round, k) for this thread's elements of `Rows` rows from m on, from a round on.
+    template <int Rows, class Body>
+    __device__ __forceinline__ void for_each_of_batch(I32 m, I32 round, Body&& body) const {
+        constexpr bool kAlwaysInside = kRounds % kRoundsAhead == 0 && kRounds * Config::kThreads == F::kK;
+#pragma unroll
+        for (int i = 0; i < Rows; ++i) {
+#pragma unroll
+            for (int r = 0; r < kRoundsAhead; ++r) {
+                const I32 k = (round + r) * Config::kThreads + static_cast<I32>(threadIdx.x);
+                if ((Rows == 1 || m + i < tile_.rows()) && (kAlwaysInside || k < F::kK)) body(i, r, k);
+            }
         }
-        return loaded;
     }
 
-    /// Every round asks for all that is missing before any answer is looked at.
-    static __device__ __forceinline__ void await_words(const F& f, I32 b, Loaded& loaded) {
-        const U32 tag = f.words.tag();
-        U32 missing = kNoneMissing;
-        const auto look = [&](int round, I32) {
-            if (!loaded.values[round].ready(tag)) missing = loaded.values[round].missing(tag);
+    /// Asks for everything before it looks at any answer; every round of polls asks for all that is missing.
+    template <int Rows>
+    [[nodiscard]] __device__ __forceinline__ Batch<Rows> load(const F& f, I32 b, I32 m, I32 round) const {
+        Batch<Rows> batch{};
+        const auto ask = [&](int i, int r, I32 k) {
+            batch.values[i][r] = f.load_left(b, tile_.m.begin + m + i, k);
         };
-        for_each_of_thread<F::kK, Config::kThreads>(look);
-        if (missing == kNoneMissing) return;
-        f.words.wait([&] {
-            for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
-                if (!loaded.values[round].ready(tag)) loaded.values[round] = f.load_left(b, 0, k);
-            });
-            missing = kNoneMissing;
-            for_each_of_thread<F::kK, Config::kThreads>(look);
-            return missing;
-        });
+        for_each_of_batch<Rows>(m, round, ask);
+        if constexpr (F::LeftEarly::kWords) {
+            const U32 tag = f.words.tag();
+            const auto missing = [&] {
+                U32 slot = kNoneMissing;
+                for_each_of_batch<Rows>(m, round, [&](int i, int r, I32) {
+                    if (!batch.values[i][r].ready(tag)) slot = batch.values[i][r].missing(tag);
+                });
+                return slot;
+            };
+            if (missing() != kNoneMissing) {
+                f.words.wait([&] {
+                    for_each_of_batch<Rows>(m, round, [&](int i, int r, I32 k) {
+                        if (!batch.values[i][r].ready(tag)) ask(i, r, k);
+                    });
+                    return missing();
+                });
+            }
+        }
+        return batch;
     }
 
-    [[nodiscard]] __device__ __forceinline__ typename F::LeftEarly early(const F& f, const Loaded& loaded,
-                                                                         I32 b, I32 m, int round,
-                                                                         I32 k) const {
-        if constexpr (kLoadsEarly) {
-            return loaded.values[round];
+    /// Calls body(row, k, early) for this thread's elements of `Rows` rows from m on, those of a row in ascending order.
+    template <int Rows, class Body>
+    __device__ __forceinline__ void for_each_loaded(const F& f, const Batch<1>& kept, I32 b, I32 m,
+                                                    Body&& body) const {
+        if constexpr (kIsKept) {
+            for_each_of_batch<1>(0, 0, [&](int i, int r, I32 k) { body(i, k, kept.values[i][r]); });
         } else {
-            const auto load = [&] { return f.load_left(b, tile_.m.begin + m, k); };
-            auto values = load();
-            await(f, values, load);
-            return values;
+#pragma unroll 1
+            for (I32 round = 0; round < kRounds; round += kRoundsAhead) {
+                const Batch<Rows> batch = load<Rows>(f, b, m, round);
+                for_each_of_batch<Rows>(m, round,
+                                        [&](int i, int r, I32 k) { body(i, k, batch.values[i][r]); });
+            }
         }
     }
 
@@ -162,12 +179,12 @@ private:
     }
 
     template <int J>
-    __device__ __forceinline__ void sum_inner(const F& f, Number<J> j, const Loaded& loaded, I32 b,
+    __device__ __forceinline__ void sum_inner(const F& f, Number<J> j, const Batch<1>& kept, I32 b,
                                               I32 m) const {
         const Stats stats = statistics<J>(f, b, m);
         Acc sum = 0;
-        for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
-            sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values, early(f, loaded, b, m, round, k));
+        for_each_loaded<1>(f, kept, b, m, [&](int, I32 k, const typename F::LeftEarly& early) {
+            sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values, early);
         });
         add_lanes(J, m, sum);
     }
@@ -177,23 +194,25 @@ private:
         return Panels ? (k & ~6) | (k & 2) << 1 | (k & 4) >> 1 : k;
     }
 
-    /// Stages one row; this thread's sums of the statistics that are not needed for it.
-    [[nodiscard]] __device__ __forceinline__ Stats stage_row(const F& f, const Loaded& loaded, I32 b,
-                                                             I32 m) const {
-        const Stats stats = statistics<F::kInner>(f, b, m);
-        Stats sums{};
-        Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
-        const I32 at = tile_.m.begin + m;
-        for_each_of_thread<F::kK, Config::kThreads>([&](int round, I32 k) {
-            const typename F::LeftEarly values = early(f, loaded, b, m, round, k);
+    /// Stages kRowsAhead rows from m on; `sums` becomes this thread's sums of the statistics that are not inner ones.
+    __device__ __forceinline__ void stage_rows(const F& f, const Batch<1>& kept, I32 b, I32 m,
+                                               Stats (&sums)[kRowsAhead]) const {
+        Stats stats[kRowsAhead];
+#pragma unroll
+        for (int i = 0; i < kRowsAhead; ++i) {
+            sums[i] = {};
+            stats[i] = statistics<F::kInner>(f, b, min(m + i, tile_.rows() - 1));
+        }
+        for_each_loaded<kRowsAhead>(f, kept, b, m, [&](int i, I32 k, const typename F::LeftEarly& early) {
+            const I32 at = tile_.m.begin + m + i;
             if constexpr (F::kInner < F::kStats) {
                 for_each_number<F::kInner, F::kStats>([&]<int J>(Number<J> j) {
-                    sums.values[J] += f.stat_term(j, b, at, k, stats.values, values);
+                    sums[i].values[J] += f.stat_term(j, b, at, k, stats[i].values, early);
                 });
             }
-            row[place(k)] = narrow<Element>(f.left(b, at, k, stats.values, values));
+            Element* row = reinterpret_cast<Element*>(scratch<Config>() + (m + i) * kRowBytes);
+            row[place(k)] = narrow<Element>(f.left(b, at, k, stats[i].values, early));
         });
-        return sums;
     }
 
     /// Adds the lanes' sums of the statistics that are not inner ones.
