@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace stretto::cuda {
 namespace {
@@ -13,21 +14,67 @@ std::vector<T> items_of(const std::vector<std::byte>& bytes) {
     return items;
 }
 
-/// By region: the length of the longest chain of regions that it depends on.
-std::vector<std::size_t> depths(const TaskGraph& graph) {
-    std::vector<std::size_t> depth(graph.regions.regions.size(), 0);
-    for (const Task& task : graph.tasks) {
-        std::size_t& own = depth[task.region.index()];
-        for (const Range& range : task.after) {
-            for (std::int64_t t = range.begin; t < range.end;) {
-                const RegionId before = graph[TaskId(t)].region;
-                own = std::max(own, depth[before.index()] + 1);
-                t = graph.tasks_of[before.index()].end;
+/// Where a buffer lies in the arena; empty for others.
+Range place_of(const Plan& plan, std::size_t buffer) {
+    const std::int64_t offset = plan.offsets.at(buffer);
+    if (offset < 0) return {};
+    return {offset, offset + plan.graph.regions.buffers[buffer].size_bytes()};
+}
+
+bool share_bytes(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
+
+/// By region: the length of the longest chain of regions that it must come after, because it depends on them or because
+/// it writes where they had their buffers.
+class Depths {
+public:
+    explicit Depths(const Plan& plan) : plan_(plan), depth_(plan.graph.regions.regions.size(), 0) {}
+
+    std::vector<std::size_t> run() {
+        for (std::size_t region = 0; region < depth_.size(); ++region) {
+            follow_dependencies(region);
+            follow_memory(region);
+            for (const Use& use : uses(plan_.graph.regions.regions[region])) {
+                users_[static_cast<std::size_t>(use.access->source)].push_back(region);
+            }
+        }
+        return std::move(depth_);
+    }
+
+private:
+    void come_after(std::size_t region, std::size_t earlier) {
+        depth_[region] = std::max(depth_[region], depth_[earlier] + 1);
+    }
+
+    void follow_dependencies(std::size_t region) {
+        const Range tasks = plan_.graph.tasks_of[region];
+        for (std::int64_t task = tasks.begin; task < tasks.end; ++task) {
+            for (const Range& range : plan_.graph[TaskId(task)].after) {
+                for (std::int64_t t = range.begin; t < range.end;) {
+                    const RegionId before = plan_.graph[TaskId(t)].region;
+                    come_after(region, before.index());
+                    t = plan_.graph.tasks_of[before.index()].end;
+                }
             }
         }
     }
-    return depth;
-}
+
+    void follow_memory(std::size_t region) {
+        for (const Use& use : uses(plan_.graph.regions.regions[region])) {
+            if (!use.write) continue;
+            const auto written = static_cast<std::size_t>(use.access->source);
+            for (const auto& [buffer, regions] : users_) {
+                if (buffer == written || !share_bytes(place_of(plan_, buffer), place_of(plan_, written)))
+                    continue;
+                for (const std::size_t earlier : regions) come_after(region, earlier);
+            }
+        }
+    }
+
+    const Plan& plan_;
+    std::vector<std::size_t> depth_;
+    std::map<std::size_t, std::vector<std::size_t>>
+        users_;  ///< by buffer: the regions before this one that use it
+};
 
 /// A record with its loads, in the worker's order.
 struct Piece {
@@ -58,7 +105,7 @@ Phases phases(const Plan& plan, const Emission& emission) {
     const auto records = items_of<abi::Record>(emission.records);
     const auto loads = items_of<abi::Load>(emission.loads);
     const auto workers = items_of<abi::WorkerRange>(emission.workers);
-    const std::vector<std::size_t> depth = depths(plan.graph);
+    const std::vector<std::size_t> depth = Depths(plan).run();
     std::vector<std::vector<Piece>> pieces;
     for (std::size_t w = 0; w < workers.size(); ++w) {
         pieces.push_back(pieces_of(plan, plan.workers[w], workers[w], depth));

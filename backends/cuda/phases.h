@@ -18,7 +18,8 @@ struct Phases {
     std::size_t count = 0;
 };
 
-/// A phase holds the regions whose longest chain of dependencies has the same length.
+/// A phase holds the regions whose longest chain of regions that they must follow has the same length: those they depend
+/// on, and those whose arena bytes they write again.
 [[nodiscard]] Phases phases(const Plan& plan, const Emission& emission);
 
 }  // namespace stretto::cuda

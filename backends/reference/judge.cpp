@@ -239,7 +239,9 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
             const Touch& a = all[i];
             const Touch& b = all[j];
             if (a.memory != b.memory || (!a.write && !b.write)) continue;
-            if (a.task == b.task && a.buffer == b.buffer && !a.words) continue;
+            const bool both_write =
+                a.write && b.write;  // threads of one task are not ordered among themselves
+            if (a.task == b.task && a.buffer == b.buffer && !a.words && !both_write) continue;
             const std::vector<Range> bytes = common(a.bytes, b.bytes);
             if (bytes.empty()) continue;
             const auto report = [&](const char* what) {
@@ -249,11 +251,11 @@ void check_pairs(const Plan& plan, const std::vector<Touch>& all, const HappensB
                     a.memory < 0 ? "the arena" : plan.graph.regions.buffers[a.memory].name));
             };
             if (a.words || b.words) {
-                if (a.buffer == b.buffer && a.write && b.write) report("two tasks write the same word");
+                if (a.buffer == b.buffer && both_write) report("two tasks write the same word");
                 continue;
             }
-            if (a.region == b.region && a.buffer == b.buffer && a.write && b.write) {
-                if (!a.may || !b.may) report("two tasks of one region write the same bytes");
+            if (a.region == b.region && a.buffer == b.buffer && both_write) {
+                if (!a.may || !b.may) report("one region writes the same bytes twice");
                 continue;
             }
             if (!before(a.task, b.task) && !before(b.task, a.task)) {

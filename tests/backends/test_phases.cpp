@@ -46,5 +46,27 @@ TEST(Phases, RunEveryTaskOnceWithItsLoadsAfterWhatItDependsOn) {
     }
 }
 
+TEST(Phases, KeepTheOrderOfRegionsThatShareArenaBytes) {
+    sample::PlanBuilder builder;
+    const Shape space{64};
+    const BufferId x = builder.buffer("x", DType::F32, space, BufferRole::Input);
+    const BufferId a = builder.buffer("a", DType::F32, space, BufferRole::Arena);
+    const BufferId b = builder.buffer("b", DType::F32, space, BufferRole::Arena);
+    const BufferId y = builder.buffer("y", DType::F32, space, BufferRole::Output);
+    const BufferId z = builder.buffer("z", DType::F32, space, BufferRole::Output);
+    const std::array<Range, 4> tile{Range{0, 64}, {}, {}, {}};
+    builder.add("a#0", sample::square(builder, x, a, space), tile);
+    builder.add("y#1", sample::square(builder, a, y, space), tile);
+    builder.add("b#2", sample::square(builder, x, b, space), tile);
+    builder.add("z#3", sample::square(builder, b, z, space), tile);
+    const Machine machine = builtin_machine("h200");
+    Plan plan = builder.finish(machine);
+    plan.graph.tasks[1].after = {{0, 1}};
+    plan.graph.tasks[3].after = {{2, 3}};
+    EXPECT_EQ(cuda::phases(plan, emit(plan, machine)).count, 2U);
+    plan.offsets[b.index()] = plan.offsets[a.index()];
+    EXPECT_EQ(cuda::phases(plan, emit(plan, machine)).count, 4U);
+}
+
 }  // namespace
 }  // namespace stretto
