@@ -245,9 +245,11 @@ private:
     }
 
     /// What only scales whole rows of the left side scales their sums instead: it need not be known before the product.
-    /// Unscaled rows might exceed F16.
+    /// That saves a barrier between the warps of a worker; a worker that is one thread has none to save. Unscaled rows might
+    /// exceed F16.
     void scale_at_the_end(MatMulRegion& region) const {
-        if (numerics_ != Numerics::Fused || region.a_type == DType::F16) return;
+        const bool has_warps = machine_.arch != "cpu";
+        if (!has_warps || numerics_ != Numerics::Fused || region.a_type == DType::F16) return;
         auto split = split_scale(region.a);
         if (!split) return;
         region.a = std::move(split->rest);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kHidden = 64;
 
-RegionGraph fused(GraphBuilder& builder, Numerics numerics = Numerics::Fused) {
-    return fuse(simplify(builder.finish()), builtin_machine("h200"), numerics);
+RegionGraph fused(GraphBuilder& builder, Numerics numerics = Numerics::Fused, const char* machine = "h200") {
+    return fuse(simplify(builder.finish()), builtin_machine(machine), numerics);
 }
 
 template <class T>
@@ -65,13 +65,13 @@ bool uses_stat(const Expr& expr) {
 }
 
 /// The product of a normalized row, in `type`.
-MatMulRegion normalized(DType type, Numerics numerics) {
+MatMulRegion normalized(DType type, Numerics numerics, const char* machine = "h200") {
     GraphBuilder b;
     const Tensor x = b.input(Role::User, "x", DType::BF16, {1, kHidden});
     const Tensor gain = b.input(Role::Parameter, "gain", DType::BF16, {kHidden});
     const Tensor w = b.input(Role::Parameter, "w", type, {32, kHidden});
     b.output(b.linear(b.cast(rms_norm(b, x, gain), type), w, std::nullopt), "y");
-    const RegionGraph graph = fused(b, numerics);
+    const RegionGraph graph = fused(b, numerics, machine);
     return *regions_of<MatMulRegion>(graph).at(0);
 }
 
@@ -79,6 +79,12 @@ TEST(Fuse, WhatScalesWholeRowsScalesTheSums) {
     const MatMulRegion matmul = normalized(DType::BF16, Numerics::Fused);
     EXPECT_FALSE(uses_stat(matmul.a));
     EXPECT_TRUE(uses_stat(matmul.stores[0].expr));
+}
+
+TEST(Fuse, WorkersThatAreThreadsScaleTheLeftSide) {
+    const MatMulRegion matmul = normalized(DType::BF16, Numerics::Fused, "cpu");
+    EXPECT_TRUE(uses_stat(matmul.a));
+    EXPECT_FALSE(uses_stat(matmul.stores[0].expr));
 }
 
 TEST(Fuse, ExactNumericsScaleTheLeftSide) {
