@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
+#include "backends/cuda/items.h"
 #include "backends/cuda/phases.h"
 #include "base/error.h"
 
@@ -12,13 +11,6 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 constexpr DevicePointer kStreamAlignment = 16;  // of bulk copies
-
-template <class T>
-std::vector<T> items_of(const std::vector<std::byte>& bytes) {
-    std::vector<T> items(bytes.size() / sizeof(T));
-    if (!items.empty()) std::memcpy(items.data(), bytes.data(), bytes.size());
-    return items;
-}
 
 bool is_dynamic(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
 bool is_external(BufferRole role) { return role != BufferRole::Constant && role != BufferRole::Arena; }

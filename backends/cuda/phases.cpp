@@ -1,18 +1,12 @@
 #include "backends/cuda/phases.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+
+#include "backends/cuda/items.h"
 
 namespace stretto::cuda {
 namespace {
-
-template <class T>
-std::vector<T> items_of(const std::vector<std::byte>& bytes) {
-    std::vector<T> items(bytes.size() / sizeof(T));
-    if (!items.empty()) std::memcpy(items.data(), bytes.data(), bytes.size());
-    return items;
-}
 
 /// Where a buffer lies in the arena; empty for others.
 Range place_of(const Plan& plan, std::size_t buffer) {

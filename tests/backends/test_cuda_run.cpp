@@ -61,6 +61,19 @@ Plan two_workers_with_words(std::int64_t written) {
     return plan;
 }
 
+/// Launches a program that squares twice again and again, with new numbers and a poisoned output.
+void expect_fourth_powers(Executor& executor) {
+    for (unsigned launch = 0; launch < 50; ++launch) {
+        const std::vector<float> x = random_floats(launch);
+        const cuda::DeviceMemory input = on_device(x);
+        const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
+        executor.run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
+        executor.synchronize();
+        const std::vector<float> y = from_device(output);
+        for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
+    }
+}
+
 class CudaRun : public testing::Test {
 protected:
     void SetUp() override {
@@ -72,29 +85,13 @@ protected:
 TEST_F(CudaRun, HandsOverBetweenWorkersInEveryLaunch) {
     const Plan plan = two_workers(true);
     const auto executor = make_cuda_executor(plan, emit(plan, machine()));
-    for (unsigned launch = 0; launch < 50; ++launch) {
-        const std::vector<float> x = random_floats(launch);
-        const cuda::DeviceMemory input = on_device(x);
-        const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
-        executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
-        executor->synchronize();
-        const std::vector<float> y = from_device(output);
-        for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
-    }
+    expect_fourth_powers(*executor);
 }
 
 TEST_F(CudaRun, HandsOverWordsInEveryLaunch) {
     const Plan plan = two_workers_with_words(kCount);
     const auto executor = make_cuda_executor(plan, emit(plan, machine()));
-    for (unsigned launch = 0; launch < 50; ++launch) {
-        const std::vector<float> x = random_floats(launch);
-        const cuda::DeviceMemory input = on_device(x);
-        const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
-        executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
-        executor->synchronize();
-        const std::vector<float> y = from_device(output);
-        for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
-    }
+    expect_fourth_powers(*executor);
 }
 
 TEST_F(CudaRun, NamesTheBufferOfAWordThatDoesNotComeAndRunsAgain) {
@@ -119,16 +116,7 @@ TEST_F(CudaRun, KernelsOfTheirOwnComputeTheSame) {
     const Plan plan = two_workers(true);
     for (const Launches launches : {Launches::Kernels, Launches::OverlappedKernels}) {
         const auto executor = make_cuda_executor(plan, emit(plan, machine()), {.launches = launches});
-        for (unsigned launch = 0; launch < 50; ++launch) {
-            const std::vector<float> x = random_floats(launch);
-            const cuda::DeviceMemory input = on_device(x);
-            const cuda::DeviceMemory output = on_device(std::vector<float>(kCount, std::nanf("")));
-            executor->run({input.as<void>(), nullptr, output.as<void>()}, nullptr);
-            executor->synchronize();
-            const std::vector<float> y = from_device(output);
-            for (std::int64_t i = 0; i < kCount; ++i)
-                ASSERT_EQ(y[i], (x[i] * x[i]) * (x[i] * x[i])) << launch;
-        }
+        expect_fourth_powers(*executor);
     }
 }
 

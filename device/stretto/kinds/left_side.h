@@ -24,6 +24,15 @@ private:
     }
 };
 
+/// What the first store of this thread loads: read before the product, so that its latency is hidden.
+template <class F>
+[[nodiscard]] __device__ __forceinline__ typename F::Early load_first_store(const F& f, I32 b,
+                                                                            const MatMulTile<F>& tile) {
+    const I32 n = threadIdx.x;
+    return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n)
+                                                  : typename F::Early{};
+}
+
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
 /// layout of abi::matmul_scratch).
 /// F: kB, kM, kK, kStats, kInner, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly whose words may be

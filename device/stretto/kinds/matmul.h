@@ -29,7 +29,7 @@ public:
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
-            const Early early = load_early<Config>(f, b, tile);
+            const Early early = load_first_store(f, b, tile);
             left.finish(left.stage(f, b));
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             for (I32 n = 0; n < tile.columns(); n += record.rows_per_load) {
@@ -142,14 +142,6 @@ private:
                 }
             }
         }
-    }
-
-    /// What the first store of this thread loads: read before the product, so that its latency is hidden.
-    template <class Config>
-    [[nodiscard]] static __device__ __forceinline__ Early load_early(const F& f, I32 b,
-                                                                     const MatMulTile<F>& tile) {
-        const I32 n = threadIdx.x;
-        return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n) : Early{};
     }
 
     /// All threads share a single row; of several rows each warp takes some.

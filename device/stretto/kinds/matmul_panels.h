@@ -74,7 +74,7 @@ public:
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config, true> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
-            Early early = load_early<Config>(f, b, tile);
+            Early early = load_first_store(f, b, tile);
             const auto sums = left.stage(f, b);
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             const Fragments<Config> kept = load_kept(left, tile.rows());
@@ -240,14 +240,6 @@ private:
             cursor = release_slots<kSlots, Config>(cursor);
         }
         return cursor;
-    }
-
-    /// What the first store of this thread loads: read before the product, so that its latency is hidden.
-    template <class Config>
-    [[nodiscard]] static __device__ __forceinline__ Early load_early(const F& f, I32 b,
-                                                                     const MatMulTile<F>& tile) {
-        const I32 n = threadIdx.x;
-        return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n) : Early{};
     }
 
     /// Adds the warps' shares of `columns` columns from column `first` of the tile on. All threads share a single row;
