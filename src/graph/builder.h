@@ -55,6 +55,9 @@ public:
     Tensor reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim, DType result);
     /// Positions of the largest elements along a dimension (I64), the first among equals; not a number is largest.
     Tensor argmax(const Tensor& x, int dim, bool keep_dim);
+    /// Positions (I64) that sort x along a dimension; equal elements keep their order, not a number is largest.
+    Tensor argsort(const Tensor& x, int dim, bool descending);
+    Tensor cumsum(const Tensor& x, int dim, DType result);
     Tensor softmax(const Tensor& x, int dim, DType result);
     Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul
     Tensor matmul(const Tensor& a, const Tensor& b, DType result);
@@ -65,6 +68,11 @@ public:
     /// x[..., indices_0, ..., indices_n, ...] with PyTorch's advanced-indexing rules; nullopt takes a whole
     /// dim.
     Tensor index(const Tensor& x, const std::vector<std::optional<Tensor>>& indices);
+    /// torch.gather: result[.., i, ..] = x[.., index[.., i, ..], ..] along `dim`.
+    Tensor gather(const Tensor& x, int dim, const Tensor& index);
+    /// x with x[indices] += values; several values for one element are added in the order of their positions.
+    Tensor index_add(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
+                     const Tensor& values);
     /// x with x[indices] = values.
     Tensor index_put(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
                      const Tensor& values);
@@ -80,7 +88,15 @@ public:
     [[nodiscard]] Graph finish();  ///< Checked.
 
 private:
+    /// An element of one of a pair of positions, and the position.
+    struct Element {
+        std::int32_t value = 0;
+        std::int32_t position = 0;
+    };
+    using PairTerm = std::function<std::int32_t(Expr& expr, const Element& own, const Element& other)>;
+
     Tensor add(Node node);
+    Tensor pairs(const Tensor& x, int dim, DType result, const PairTerm& term);
     [[nodiscard]] Access access(const Tensor& x) const;
     Tensor copied(const Tensor& x);
     Tensor result_value(const Tensor& x, DType dtype);

@@ -31,24 +31,6 @@ std::int64_t parts_of(std::int64_t count) {
     return best;
 }
 
-/// Of the positions in an argmax key: as many as leave room for 32 bits of value in the 53 that a double has, too.
-constexpr std::int64_t kPositions = 1 << 20;
-
-/// An I64 that orders elements as PyTorch's argmax does.
-std::int32_t order_of(Expr& e, std::int32_t element, DType type) {
-    if (!is_float(type)) return e.cast(element, DType::I64);
-    const auto number = [&](double value) { return e.constant(value, DType::I64); };
-    const std::int32_t x = compute_type(type) == type ? element : e.cast(element, DType::F32);
-    const std::int32_t zero = e.constant(0, DType::F32);
-    // Both zeros have the same order.
-    const std::int32_t unsigned_zero = e.apply(Op::Select, {e.apply(Op::Eq, {x, zero}), zero, x});
-    const std::int32_t bits = e.cast(e.apply(Op::Bits, DType::I32, {unsigned_zero}), DType::I64);
-    const std::int32_t mirrored = e.apply(Op::Sub, {number(-0x1p31 - 1), bits});
-    const std::int32_t negative = e.apply(Op::Lt, {bits, number(0)});
-    const std::int32_t ordered = e.apply(Op::Select, {negative, mirrored, bits});
-    return e.apply(Op::Select, {e.apply(Op::Ne, {x, x}), number(0x1p31 - 1), ordered});
-}
-
 }  // namespace
 
 Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim,
@@ -100,27 +82,6 @@ Tensor GraphBuilder::reduction(ReduceOp op, const Tensor& x, const Shape& kept, 
     const auto element = term.load(access(x));
     if (compute_type(x.dtype) != compute_type(result)) term.cast(element, compute_type(result));
     return add({{result, kept}, Reduce{op, extents, std::move(term)}, {}});
-}
-
-Tensor GraphBuilder::argmax(const Tensor& x, int dim, bool keep_dim) {
-    const std::size_t d = dim_of(x, dim);
-    if (x.dtype == DType::F64 || x.dtype == DType::I64) {
-        fail(fmt::format("argmax of {} is not supported: cast to a type of at most 32 bits", name(x.dtype)));
-    }
-    if (x.rank() == 0) return full({}, 0, DType::I64);
-    if (x.shape()[d] > kPositions) fail(fmt::format("argmax of more than {} elements", kPositions));
-    // Value and position in one number, so that one reduction finds both.
-    const Tensor keys = pointwise({x}, DType::I64, [&](Expr& e, const std::vector<std::int32_t>& nodes) {
-        const std::int32_t scale = e.constant(kPositions, DType::I64);
-        const std::int32_t order = e.apply(Op::Mul, {order_of(e, nodes[0], x.dtype), scale});
-        const std::int32_t last = e.constant(kPositions - 1, DType::I64);
-        return e.apply(Op::Add, {order, e.apply(Op::Sub, {last, e.index(static_cast<int>(d))})});
-    });
-    const Tensor best = reduce(ReduceOp::Max, keys, {dim}, keep_dim, DType::I64);
-    return pointwise({best}, DType::I64, [&](Expr& e, const std::vector<std::int32_t>& nodes) {
-        const std::int32_t rest = e.apply(Op::Mod, {nodes[0], e.constant(kPositions, DType::I64)});
-        return e.apply(Op::Sub, {e.constant(kPositions - 1, DType::I64), rest});
-    });
 }
 
 Tensor GraphBuilder::softmax(const Tensor& x, int dim, DType result) {

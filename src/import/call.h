@@ -78,6 +78,7 @@ using LoweringTable = std::vector<LoweringRow>;
 [[nodiscard]] const LoweringTable& pointwise_lowerings();
 [[nodiscard]] const LoweringTable& view_lowerings();
 [[nodiscard]] const LoweringTable& reduction_lowerings();
+[[nodiscard]] const LoweringTable& order_lowerings();
 [[nodiscard]] const LoweringTable& product_lowerings();
 [[nodiscard]] const LoweringTable& creation_lowerings();
 [[nodiscard]] const LoweringTable& indexing_lowerings();

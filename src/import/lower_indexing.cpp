@@ -17,8 +17,10 @@ Tensors embedding(Call& c) { return {c.b.index(c.tensor("weight"), {c.tensor("in
 Tensors index(Call& c) { return {c.b.index(c.tensor("self"), c.optional_tensors("indices"))}; }
 
 Tensors index_put(Call& c) {
-    if (c.flag("accumulate", false)) c.fail("accumulate=True is not supported");
-    return {c.b.index_put(c.tensor("self"), c.optional_tensors("indices"), c.tensor("values"))};
+    const Tensor x = c.tensor("self"), values = c.tensor("values");
+    const Indices indices = c.optional_tensors("indices");
+    return {c.flag("accumulate", false) ? c.b.index_add(x, indices, values)
+                                        : c.b.index_put(x, indices, values)};
 }
 
 /// Whole dimensions up to `dim`, then a list of positions.
@@ -40,6 +42,56 @@ Tensors index_select(Call& c) {
 Tensors index_copy(Call& c) {
     const Tensor x = c.tensor("self");
     return {c.b.index_put(x, along(c, x), c.tensor("source"))};
+}
+
+Tensors gather(Call& c) { return {c.b.gather(c.tensor("self"), c.dim("dim"), c.tensor("index"))}; }
+
+/// For each dimension of `index` a tensor of positions: `index` itself for `dim`, the own coordinate for others.
+Indices pointwise_indices(Call& c, const Tensor& x, const Tensor& index) {
+    const int rank = static_cast<int>(x.rank());
+    const int dim = c.dim("dim") < 0 ? c.dim("dim") + rank : c.dim("dim");
+    if (dim < 0 || dim >= rank || index.rank() != x.rank()) c.fail("the index does not fit the tensor");
+    Indices indices;
+    for (int d = 0; d < rank; ++d) {
+        if (d == dim) {
+            indices.emplace_back(index);
+            continue;
+        }
+        indices.emplace_back(
+            c.b.pointwise({index}, DType::I64, [&](Expr& e, const auto&) { return e.index(d); }));
+    }
+    return indices;
+}
+
+/// The part of `src` (or the number `value`) that the positions of `index` take.
+Tensor scattered(Call& c, const Tensor& x, const Tensor& index) {
+    if (!c.has("src")) return c.b.full(index.shape(), c.number("value"), x.dtype);
+    Tensor part = c.tensor("src");
+    for (std::size_t d = 0; d < index.rank(); ++d) {
+        part = c.b.slice(part, static_cast<int>(d), 0, index.shape()[d]);
+    }
+    return part;
+}
+
+Tensors scatter(Call& c) {
+    if (c.has("reduce")) c.fail("scatter with a reduction is not supported; use scatter_add");
+    const Tensor x = c.tensor("self"), index = c.tensor("index");
+    if (x.rank() == 0) return {c.b.cast(scattered(c, x, index), x.dtype)};
+    return {c.b.index_put(x, pointwise_indices(c, x, index), scattered(c, x, index))};
+}
+
+Tensors scatter_add(Call& c) {
+    const Tensor x = c.tensor("self"), index = c.tensor("index");
+    return {c.b.index_add(x, pointwise_indices(c, x, index), scattered(c, x, index))};
+}
+
+Tensors index_add(Call& c) {
+    const Tensor x = c.tensor("self");
+    Tensor source = c.tensor("source");
+    if (const double alpha = c.number("alpha", 1); alpha != 1) {
+        source = c.b.apply(Op::Mul, {source, c.b.full({}, alpha, compute_type(source.dtype))}, source.dtype);
+    }
+    return {c.b.index_add(x, along(c, x), source)};
 }
 
 Tensors slice_scatter(Call& c) {
@@ -64,11 +116,20 @@ Tensors copy(Call& c) {
 
 const LoweringTable& indexing_lowerings() {
     static const LoweringTable table = {
-        {"aten.embedding", embedding},           {"aten.index", index},
-        {"aten._unsafe_index", index},           {"aten.index_put", index_put},
-        {"aten._unsafe_index_put", index_put},   {"aten.index_select", index_select},
-        {"aten.index_copy", index_copy},         {"aten.slice_scatter", slice_scatter},
-        {"aten.select_scatter", select_scatter}, {"aten.copy", copy},
+        {"aten.embedding", embedding},
+        {"aten.index", index},
+        {"aten._unsafe_index", index},
+        {"aten.index_put", index_put},
+        {"aten._unsafe_index_put", index_put},
+        {"aten.index_select", index_select},
+        {"aten.index_copy", index_copy},
+        {"aten.slice_scatter", slice_scatter},
+        {"aten.select_scatter", select_scatter},
+        {"aten.copy", copy},
+        {"aten.gather", gather},
+        {"aten.scatter", scatter},
+        {"aten.scatter_add", scatter_add},
+        {"aten.index_add", index_add},
     };
     return table;
 }

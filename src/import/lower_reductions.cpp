@@ -41,22 +41,6 @@ Tensors plain(Call& c) {
     return {c.b.reduce(op, r.x, r.dims, r.keep_dim, c.dtype())};
 }
 
-/// The maximum or minimum of all elements; the forms for one dimension yield positions, too.
-template <ReduceOp op>
-Tensors extreme(Call& c) {
-    if (c.has("other"))
-        return {c.b.apply(op == ReduceOp::Max ? Op::Max : Op::Min, {c.tensor("self"), c.tensor("other")},
-                          c.dtype())};
-    if (c.has("dim")) c.fail("only the form without a dimension is supported; use amax or amin");
-    return plain<op>(c);
-}
-
-Tensors argmax(Call& c) {
-    const Tensor x = c.tensor("self");
-    if (!c.has("dim")) return {c.b.argmax(c.b.reshape(x, {-1}), 0, false)};
-    return {c.b.argmax(x, c.dim("dim"), c.flag("keepdim", false))};
-}
-
 /// any and all: the maximum and minimum of truth values.
 template <ReduceOp op>
 Tensors truth(Call& c) {
@@ -172,9 +156,6 @@ const LoweringTable& reduction_lowerings() {
         {"aten.sum", plain<ReduceOp::Sum>},
         {"aten.amax", plain<ReduceOp::Max>},
         {"aten.amin", plain<ReduceOp::Min>},
-        {"aten.max", extreme<ReduceOp::Max>},
-        {"aten.min", extreme<ReduceOp::Min>},
-        {"aten.argmax", argmax},
         {"aten.any", truth<ReduceOp::Max>},
         {"aten.all", truth<ReduceOp::Min>},
         {"aten.mean", mean},

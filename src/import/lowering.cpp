@@ -12,8 +12,9 @@ using Index = std::map<std::string_view, const Lowering*>;
 const Index& index() {
     static const Index all = [] {
         Index out;
-        for (const auto* table : {&pointwise_lowerings(), &view_lowerings(), &reduction_lowerings(),
-                                  &product_lowerings(), &creation_lowerings(), &indexing_lowerings()}) {
+        for (const auto* table :
+             {&pointwise_lowerings(), &view_lowerings(), &reduction_lowerings(), &product_lowerings(),
+              &creation_lowerings(), &indexing_lowerings(), &order_lowerings()}) {
             for (const LoweringRow& row : *table) out.emplace(row.op, &row.lower);
         }
         return out;

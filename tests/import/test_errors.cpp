@@ -25,7 +25,7 @@ TEST(ImportErrors, ListEveryUnsupportedOperation) {
     ProgramJson program;
     program.user("x", DType::F32, {2});
     for (const char* layer : {"layers.0", "layers.1", "layers.1", "layers.2", "layers.3"}) {
-        program.node("aten.cumsum.default", {{"self", tensor("x")}}, std::string("y") + layer, DType::F32,
+        program.node("aten.cumprod.default", {{"self", tensor("x")}}, std::string("y") + layer, DType::F32,
                      {2}, layer);
     }
     program.node("aten.silu_.default", {{"self", tensor("x")}}, "z", DType::F32, {2}, "act");
@@ -33,8 +33,8 @@ TEST(ImportErrors, ListEveryUnsupportedOperation) {
     EXPECT_EQ(
         import_error(program),
         "the program uses 3 operations that are not supported:\n"
-        "  aten.cumsum.default (5 calls) in layers.0, layers.1, layers.2: the nearest that is supported is "
-        "aten.sum\n"
+        "  aten.cumprod.default (5 calls) in layers.0, layers.1, layers.2: the nearest that is supported is "
+        "aten.cumsum\n"
         "  aten.silu_.default (1 call) in act: changes its operand in place; call run_decompositions() "
         "before saving\n"
         "  aten.sinh.default (1 call): the nearest that is supported is aten.sin\n"
@@ -55,8 +55,9 @@ TEST(ImportErrors, NameTheArgument) {
 }
 
 TEST(ImportErrors, SayWhichFormOfAnOperationIsMissing) {
-    EXPECT_EQ(import_error(one("aten.max.dim", {{"dim", R"({"as_int":0})"}})),
-              "aten.max.dim at layers.0: only the form without a dimension is supported; use amax or amin");
+    EXPECT_EQ(import_error(one("aten.histc.default", {})),
+              "aten.histc.default at layers.0: histc needs min < max: bins that depend on the data are not "
+              "supported");
 }
 
 TEST(ImportErrors, ReportResultsThatDifferFromPyTorchs) {

@@ -243,6 +243,68 @@ def indexing(t, i, z, row):
     }
 
 
+def orders(z, w, n):
+    """z [2, 3, 4, 5], w [30] of few values, n [3, 4]"""
+    value, at = z.max(1)
+    low, low_at = z.min(-1, keepdim=True)
+    ordered, order = torch.sort(w, stable=True)
+    fallen, fall = torch.sort(z, dim=1, descending=True)
+    top, top_at = torch.topk(z, 2, dim=-1)
+    bottom, bottom_at = torch.topk(z, 3, dim=2, largest=False)
+    return {
+        "max": value,
+        "max_at": at,
+        "min": low,
+        "min_at": low_at,
+        "sort": ordered,
+        "sort_at": order,
+        "sort_down": fallen,
+        "sort_down_at": fall,
+        "argsort": torch.argsort(n, dim=0),
+        "argsort_nan": torch.argsort(n.flatten().log(), stable=True),
+        "topk": top,
+        "topk_at": top_at,
+        "topk_low": bottom,
+        "topk_low_at": bottom_at,
+        "cumsum": z.cumsum(2),
+        "cumsum_whole": (w > 0).cumsum(0),
+        "cumsum_int32": w.cumsum(0, dtype=torch.int32),
+        "histc": torch.histc(n, bins=4, min=-1, max=1),
+        "histc_whole": torch.histc(w.float(), bins=4, min=-2, max=1),
+    }
+
+
+def put_sum(x, index, values):
+    return torch.ops.aten.index_put(x, index, values, True)
+
+
+def scattered(t, i, z, rows):
+    """t [7, 5], i [2, 3] in [0, 7), z [2, 3, 4, 5], rows [2, 3, 5]"""
+    own = i[:, :, None, None].expand(2, 3, 2, 5) % 4
+    return {
+        "gather": z.gather(2, own),
+        "gather_less": t.gather(-1, i % 5),
+        "scatter": t.scatter(1, i % 5 * 0 + torch.arange(3), rows[..., 0]),
+        "scatter_value": t.scatter(0, i[:, :1], 3.5),
+        "scatter_add": z.scatter_add(2, own, z[:, :, :2]),
+        "put_sum": put_sum(t, (i,), rows),
+        "put_sum_from_the_end": put_sum(t, (i - 7,), rows),
+        "put_sum_one": put_sum(t, (i[0], i[1] % 5), rows[0, :, 0]),
+        "put_sum_inner": put_sum(z, (i[0] % 2, i[1] % 3), rows[0, :, None]),
+        "put_sum_apart": put_sum(z, (i[0] % 2, None, i[1] % 4), rows[0, :, None]),
+        "index_add": z.index_add(2, i[0] % 4, rows[:, :, None].expand(2, 3, 3, 5), alpha=0.5),
+    }
+
+
+def grouped_products(x, w, y, ends):
+    """x [12, 16], w [3, 16, 8], y [12, 8]; three groups of 5, 0 and 7 rows."""
+    return {
+        "rows": F.grouped_mm(x, w, offs=ends),
+        "inner": F.grouped_mm(x.t(), y, offs=ends),
+        "columns": F.grouped_mm(w.transpose(1, 2), x.t(), offs=ends),
+    }
+
+
 PROGRAMS = {
     "functions": (functions, (X, POSITIVE)),
     "arithmetic": (arithmetic, (X, Y, TRUTH)),
@@ -262,9 +324,16 @@ PROGRAMS = {
             numbers(3, 6),
         ),
     ),
+    "orders": (orders, (CUBE, integers(-2, 3, 30), numbers(3, 4))),
+    "scattered": (scattered, (numbers(7, 5), integers(0, 7, 2, 3), CUBE, numbers(2, 3, 5))),
+    "grouped_products": (
+        grouped_products,
+        (numbers(12, 16), numbers(3, 16, 8), numbers(12, 8), torch.tensor([5, 5, 12], dtype=torch.int32)),
+    ),
     "indexing": (indexing, (numbers(7, 5), integers(0, 7, 2, 3), CUBE, numbers(2, 3, 5))),
 }
-NARROW = ("arithmetic", "products", "attention")
+ONLY_NARROW = "grouped_products"  # PyTorch captures it for bfloat16 alone
+NARROW = ("arithmetic", "products", "attention", ONLY_NARROW)
 
 
 def compare(function, inputs, rtol):
@@ -280,7 +349,7 @@ def compare(function, inputs, rtol):
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if name != ONLY_NARROW])
 def test_agrees_with_pytorch(program):
     function, inputs = PROGRAMS[program]
     compare(function, inputs, rtol=1e-5)
