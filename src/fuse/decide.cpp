@@ -94,6 +94,10 @@ private:
                 as<Input>(user) != nullptr || (as<Pointwise>(user) != nullptr && reads_only_inputs(user));
             if (const auto* contract = as<Contract>(user)) {
                 needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
+                if (contract->ragged) {
+                    needs_buffer_[static_cast<std::size_t>(contract->ragged->begin.source)] = true;
+                    needs_buffer_[static_cast<std::size_t>(contract->ragged->end.source)] = true;
+                }
             } else if (const auto* attention = as<Attention>(user)) {
                 needs_buffer_[static_cast<std::size_t>(attention->key.source)] = true;
                 needs_buffer_[static_cast<std::size_t>(attention->value.source)] = true;
@@ -167,7 +171,7 @@ private:
     [[nodiscard]] bool same_left_side(ValueId a, ValueId b) const {
         const auto* x = as<Contract>(a);
         const auto* y = as<Contract>(b);
-        return x->space == y->space && x->a == y->a && x->b.type == y->b.type &&
+        return x->space == y->space && x->a == y->a && x->ragged == y->ragged && x->b.type == y->b.type &&
                graph_[a].type.dtype == graph_[b].type.dtype;
     }
 

@@ -61,6 +61,10 @@ public:
     Tensor softmax(const Tensor& x, int dim, DType result);
     Tensor matmul(const Tensor& a, const Tensor& b);  ///< torch.matmul
     Tensor matmul(const Tensor& a, const Tensor& b, DType result);
+    /// Products of groups, where group e ends before position ends[e] of the grouped dimension: rows of a [M, K] times
+    /// b [G, K, N]; a [G, M, K] times columns of b [K, N]; or for each group its part of K of a [M, K] and b [K, N], which
+    /// yields [G, M, N]. What lies behind the last group is zero.
+    Tensor grouped_matmul(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
     Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias);
     /// [b, h, q, d]; key heads may be fewer (grouped). `causal`: row q sees the keys s <= q.
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
@@ -102,6 +106,8 @@ private:
     Tensor result_value(const Tensor& x, DType dtype);
     Tensor reduction(ReduceOp op, const Tensor& x, const Shape& kept, const Shape& extents, DType result);
     Tensor contract(const Tensor& a, const Tensor& b, DType result);
+    Tensor grouped_rows(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
+    Tensor grouped_inner(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
                                                     const std::vector<std::optional<Tensor>>& indices) const;

@@ -27,6 +27,10 @@ struct Collector {
     void operator()(const Contract& op) const {
         collect(op.a, out);
         collect(op.b, out);
+        if (op.ragged) {
+            collect(op.ragged->begin, out);
+            collect(op.ragged->end, out);
+        }
     }
     void operator()(const Attention& op) const {
         collect(op.query, out);
@@ -57,6 +61,10 @@ struct Renamer {
     void operator()(Contract& op) const {
         rename(op.a);
         rename(op.b);
+        if (op.ragged) {
+            rename(op.ragged->begin);
+            rename(op.ragged->end);
+        }
     }
     void operator()(Attention& op) const {
         rename(op.query);
@@ -101,6 +109,12 @@ public:
         access(op.b, space);
         require(op.a.indirect.empty() && op.b.indirect.empty(), "contracts an indirect access");
         require(volume(node_.type.shape) == space[0] * space[1] * space[2], "has the wrong result size");
+        if (!op.ragged) return;
+        for (const Access* bound : {&op.ragged->begin, &op.ragged->end}) {
+            access(*bound, space);
+            require(bound->indirect.empty() && bound->type == DType::I64,
+                    "is ragged by other than plain I64 values");
+        }
     }
     void operator()(const Attention& op) const {
         const auto& s = op.space;

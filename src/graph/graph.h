@@ -57,12 +57,23 @@ struct Reduce {
     bool operator==(const Reduce&) const = default;
 };
 
+/// The part of a contraction's k that counts for a row: begin <= k < end, I64 values that vary with (b, m) only and are known
+/// on the device alone. `expected` is about how many k a row takes, for estimates.
+struct Ragged {
+    Access begin;
+    Access end;
+    std::int64_t expected = 0;
+    bool operator==(const Ragged&) const = default;
+};
+
 /// value[b, m, n] = sum over k of a(b, m, n, k) * b(b, m, n, k), accumulated in F32 (F64 for F64). The
-/// iteration space is [B, M, N, K]; a does not vary with n, b does not vary with m.
+/// iteration space is [B, M, N, K]; a does not vary with n, b does not vary with m. Products of groups of rows, each with
+/// a matrix of its own, are ragged: group and k together are the K of a row, and only its group's part counts.
 struct Contract {
     std::array<std::int64_t, 4> space{};
     Access a;
     Access b;
+    std::optional<Ragged> ragged = std::nullopt;
     bool operator==(const Contract&) const = default;
 };
 

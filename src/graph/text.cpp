@@ -31,6 +31,11 @@ void write_body(Writer& out, const Contract& op) {
     out.open();
     write_access_line(out, "a", op.a);
     write_access_line(out, "b", op.b);
+    if (op.ragged) {
+        write_access_line(out, "begin", op.ragged->begin);
+        write_access_line(out, "end", op.ragged->end);
+        out.line("expected ", op.ragged->expected);
+    }
     out.close();
 }
 void write_body(Writer& out, const Attention& op) {
@@ -120,6 +125,13 @@ void read_body(Reader& in, Contract& op) {
     in.expect("{");
     op.a = read_access_line(in, "a");
     op.b = read_access_line(in, "b");
+    if (in.accept("begin")) {
+        op.ragged.emplace();
+        op.ragged->begin = read_access(in, kValueSigil);
+        op.ragged->end = read_access_line(in, "end");
+        in.expect("expected");
+        op.ragged->expected = in.integer();
+    }
     in.expect("}");
 }
 void read_body(Reader& in, Attention& op) {

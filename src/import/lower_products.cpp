@@ -34,45 +34,11 @@ Tensors add_product(Call& c, std::string_view a, std::string_view b) {
 Tensors addmm(Call& c) { return add_product(c, "mat1", "mat2"); }
 Tensors baddbmm(Call& c) { return add_product(c, "batch1", "batch2"); }
 
-/// The group of each of `count` positions, where group e ends before position ends[e]; I64.
-Tensor groups_of(Call& c, const Tensor& ends, std::int64_t count) {
-    const Tensor each = c.b.expand(c.b.unsqueeze(ends, 0), {count, -1});
-    const Tensor passed = c.b.pointwise({each}, DType::I64, [&](Expr& e, const Nodes& n) {
-        const std::int32_t before = e.apply(Op::Le, {e.cast(n[0], DType::I64), e.index(0)});
-        return e.apply(Op::Select, {before, e.constant(1, DType::I64), e.constant(0, DType::I64)});
-    });
-    return c.b.reduce(ReduceOp::Sum, passed, {1}, false, DType::I64);
-}
-
-/// x with a new dimension of groups at `at`: zero where the group of a position along dimension `dim` of x is another one.
-Tensor dealt(Call& c, const Tensor& x, int dim, int at, const Tensor& ends) {
-    const Tensor groups = groups_of(c, ends, x.shape()[static_cast<std::size_t>(dim)]);
-    Shape shape = x.shape();
-    shape.insert(shape.begin() + at, ends.shape()[0]);
-    const Tensor all = c.b.expand(c.b.unsqueeze(x, at), shape);
-    const int position = dim < at ? dim : dim + 1;
-    Tensor own = groups;
-    for (int d = position + 1; d < static_cast<int>(shape.size()); ++d) own = c.b.unsqueeze(own, -1);
-    return c.b.pointwise({all, c.b.expand(own, shape)}, x.dtype, [&](Expr& e, const Nodes& n) {
-        const std::int32_t mine = e.apply(Op::Eq, {n[1], e.index(at)});
-        return e.apply(Op::Select, {mine, n[0], e.constant(0, e.nodes[static_cast<std::size_t>(n[0])].type)});
-    });
-}
-
-/// Products of groups of rows, whose ends are known on the device. What lies behind the last group is zero.
 Tensors grouped(Call& c) {
-    const Tensor a = c.tensor("self"), b = c.tensor("mat2");
     if (c.has("bias")) c.fail("a bias is not supported");
-    if (a.rank() == 3 && b.rank() == 3) return {c.b.matmul(a, b, c.dtype())};
-    const Tensor ends = c.tensor("offs");
-    if (a.rank() == 2 && b.rank() == 2) return {c.b.matmul(dealt(c, a, 1, 0, ends), b, c.dtype())};
-    if (a.rank() == 2) {
-        const Tensor rows = c.b.reshape(dealt(c, a, 0, 1, ends), {a.shape()[0], -1});
-        return {c.b.matmul(rows, c.b.reshape(b, {-1, b.shape()[2]}), c.dtype())};
-    }
-    const Tensor columns = c.b.reshape(dealt(c, b, 1, 0, ends), {-1, b.shape()[1]});
-    const Tensor left = c.b.reshape(c.b.permute(a, {1, 0, 2}), {a.shape()[1], -1});
-    return {c.b.matmul(left, columns, c.dtype())};
+    const Tensor a = c.tensor("self"), b = c.tensor("mat2");
+    if (!c.has("offs")) return {c.b.matmul(a, b, c.dtype())};
+    return {c.b.grouped_matmul(a, b, c.tensor("offs"), c.dtype())};
 }
 
 /// The forms of scaled_dot_product_attention for several devices differ in the name of the mask and in further

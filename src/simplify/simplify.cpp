@@ -29,6 +29,10 @@ void change_accesses(Node& node, const Change& change) {
     if (auto* contract = std::get_if<Contract>(&node.op)) {
         change(contract->a);
         change(contract->b);
+        if (contract->ragged) {
+            change(contract->ragged->begin);
+            change(contract->ragged->end);
+        }
     } else if (auto* attention = std::get_if<Attention>(&node.op)) {
         change(attention->query);
         change(attention->key);

@@ -129,6 +129,11 @@ inline FreshRow pick_fresh_row(std::int64_t sources) {
             one_in(2) ? pick_expr(sources) : Expr{}};
 }
 
+inline std::optional<Ragged> pick_ragged(std::int64_t sources) {
+    if (one_in(2)) return std::nullopt;
+    return Ragged{pick_access(sources), pick_access(sources), pick(0, 600)};
+}
+
 inline decltype(Node::op) pick_op(std::int64_t values) {
     switch (values == 0 ? 0 : pick(0, 5)) {
         case 0:
@@ -138,7 +143,7 @@ inline decltype(Node::op) pick_op(std::int64_t values) {
         case 2:
             return Reduce{pick_enum(ReduceOp::Min), pick_shape(), pick_expr(values)};
         case 3:
-            return Contract{pick_space<4>(), pick_access(values), pick_access(values)};
+            return Contract{pick_space<4>(), pick_access(values), pick_access(values), pick_ragged(values)};
         case 4:
             return Attention{pick_space<5>(),
                              pick_access(values),

@@ -92,6 +92,10 @@ public:
             double total = 0;
             for (std::int64_t j = 0; j < k; ++j) {
                 const Coordinate full = {at[0], at[1], at[2], j};
+                const bool counts =
+                    !op.ragged || (element(op.ragged->begin, full, {}) <= static_cast<double>(j) &&
+                                   static_cast<double>(j) < element(op.ragged->end, full, {}));
+                if (!counts) continue;
                 total += element(op.a, full, {}) * element(op.b, full, {});
             }
             result()[i] = total;
