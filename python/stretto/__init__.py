@@ -11,23 +11,35 @@ from .decoder import DecoderShape, export_decoder
 from .dynamo import dynamo_backend
 from .errors import Error, InputTypeError, InternalError, RunError, UserError
 from .generator import Generator, compile_generator, export_generator
+from .optimizers import SGD, Adam, AdamW, Lion, Muon, Optimizer
 from .sampler import Sampler
 from .step import Step
+from .update import Update, compile_update
+from .update_program import LossScale
 
 _register_backend(dynamo_backend, name="stretto")
 
 __all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
     "DecoderShape",
     "Error",
     "Generator",
     "InputTypeError",
     "InternalError",
+    "Lion",
+    "LossScale",
+    "Muon",
+    "Optimizer",
     "RunError",
     "Sampler",
     "Step",
+    "Update",
     "UserError",
     "compile",
     "compile_generator",
+    "compile_update",
     "dynamo_backend",
     "export",
     "export_decoder",

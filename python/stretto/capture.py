@@ -83,10 +83,15 @@ def export(
     return program
 
 
-def trace(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
-    """torch.export in non-strict mode, without gradients. Raises UserError where it fails."""
+def trace(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, gradients: bool = False
+) -> ExportedProgram:
+    """torch.export in non-strict mode. Raises UserError where it fails.
+
+    With `gradients` PyTorch can differentiate the program.
+    """
     try:
-        with torch.no_grad(), _quiet():
+        with torch.set_grad_enabled(gradients), _quiet():
             return torch.export.export(module, args, kwargs, strict=False)
     except UserError:
         raise

@@ -20,29 +20,58 @@ bool is_crowded(const Graph& graph, const DraftRegion& draft) {
     return buffers.size() > abi::kMaxOperands;
 }
 
+/// The buffers behind each inlined value, or the value itself where it is stored.
+using Behind = std::vector<std::set<ValueId>>;
+
+std::set<ValueId> behind_operands(const Graph& graph, const Behind& behind, ValueId id) {
+    std::set<ValueId> all;
+    for (ValueId operand : operands(graph[id]))
+        all.insert(behind[operand.index()].begin(), behind[operand.index()].end());
+    return all;
+}
+
 }  // namespace
 
 std::vector<ValueId> crowded_values(const Graph& graph, const Decisions& decisions,
                                     const std::vector<DraftRegion>& drafts) {
-    const bool crowded = std::any_of(drafts.begin(), drafts.end(),
-                                     [&](const DraftRegion& draft) { return is_crowded(graph, draft); });
+    std::vector<bool> in_crowd(graph.nodes.size(), false);
+    bool crowded = false;
+    for (const DraftRegion& draft : drafts) {
+        if (!is_crowded(graph, draft)) continue;
+        crowded = true;
+        for (ValueId value : draft.values) in_crowd[value.index()] = true;
+    }
     if (!crowded) return {};
     // A region joins a few expressions and adds its own weights and stores: half of the room is for each.
     constexpr std::size_t kMostBehindOne = abi::kMaxOperands / 2;
-    std::vector<std::set<ValueId>> behind(graph.nodes.size());
+    Behind behind(graph.nodes.size());
     std::vector<ValueId> stored;
+    const auto store = [&](ValueId id) {
+        stored.push_back(id);
+        behind[id.index()] = {id};
+    };
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
         const ValueId id(static_cast<std::int64_t>(i));
-        if (decisions.of(id) != Decisions::Way::Inline) {
-            behind[i] = {home(graph, id)};
+        const bool is_inline = decisions.of(id) == Decisions::Way::Inline;
+        if (is_inline) {
+            behind[i] = behind_operands(graph, behind, id);
+            if (behind[i].size() > kMostBehindOne && std::holds_alternative<Pointwise>(graph[id].op))
+                store(id);
             continue;
         }
-        for (ValueId operand : operands(graph[id])) {
-            behind[i].insert(behind[operand.index()].begin(), behind[operand.index()].end());
+        if (in_crowd[i]) {
+            // The region's own value is stored anyway: what it reads of the most buffers is stored as well.
+            std::vector<ValueId> read = operands(graph[id]);
+            std::stable_sort(read.begin(), read.end(), [&](ValueId a, ValueId b) {
+                return behind[a.index()].size() > behind[b.index()].size();
+            });
+            for (ValueId operand : read) {
+                const bool helps = behind[operand.index()].size() > 1 &&
+                                   std::holds_alternative<Pointwise>(graph[operand].op);
+                if (helps && behind_operands(graph, behind, id).size() > kMostBehindOne) store(operand);
+            }
         }
-        if (behind[i].size() <= kMostBehindOne || !std::holds_alternative<Pointwise>(graph[id].op)) continue;
-        stored.push_back(id);
-        behind[i] = {id};
+        behind[i] = {home(graph, id)};
     }
     return stored;
 }

@@ -97,6 +97,14 @@ std::size_t update_number(const Graph& graph, ValueId update) {
                       [](const Node& node) { return std::holds_alternative<Update>(node.op); }));
 }
 
+/// Notes what the updates in `problems` need.
+void take_care(const Graph& prepared, const std::vector<UpdateProblem>& problems, UpdateCare& care) {
+    for (const UpdateProblem& problem : problems) {
+        auto& handled = problem.separate ? care.separated : care.copied;
+        ensure(handled.insert(update_number(prepared, problem.update)).second, "an update cannot be ordered");
+    }
+}
+
 /// The new elements of separated updates are stored before the update reads them.
 RuledOut keep_separate(const Graph& graph, const std::set<std::size_t>& separated) {
     RuledOut ruled_out;
@@ -110,9 +118,9 @@ RuledOut keep_separate(const Graph& graph, const std::set<std::size_t>& separate
 }
 
 /// Regions in program order whose decisions can all be carried out: what turns out not to work is ruled out, and
-/// decided again. Empty, with `*problem` filled, where an update cannot be done as `graph` has it.
+/// decided again. Empty, with `*problems` filled, where updates cannot be done as `graph` has them.
 std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics,
-                                RuledOut ruled_out, UpdateProblem* problem) {
+                                RuledOut ruled_out, std::vector<UpdateProblem>* problems) {
     for (;;) {
         try {
             const Decisions decisions = decide(graph, machine, ruled_out);
@@ -122,7 +130,7 @@ std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Nume
                 ruled_out.inlining.insert(crowded.begin(), crowded.end());
                 continue;
             }
-            const auto order = program_order(graph, drafts, problem);
+            const auto order = program_order(graph, drafts, problems);
             if (!order) return {};
             std::vector<DraftRegion> ordered;
             for (std::size_t r : *order) ordered.push_back(std::move(drafts[r]));
@@ -150,13 +158,11 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
     for (;;) {
         const Graph prepared = prepare(direct, machine, care);
         check(prepared);
-        UpdateProblem problem;
+        std::vector<UpdateProblem> problems;
         const std::vector<DraftRegion> drafts =
-            settle(prepared, machine, numerics, keep_separate(prepared, care.separated), &problem);
-        if (problem.update.valid()) {
-            auto& handled = problem.reads_itself ? care.separated : care.copied;
-            ensure(handled.insert(update_number(prepared, problem.update)).second,
-                   "an update cannot be ordered");
+            settle(prepared, machine, numerics, keep_separate(prepared, care.separated), &problems);
+        if (!problems.empty()) {
+            take_care(prepared, problems, care);
             continue;
         }
         BufferTable buffers(prepared, drafts);

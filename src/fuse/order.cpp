@@ -28,42 +28,65 @@ bool is_epilogue(const Graph& graph, const DraftRegion& draft, ValueId value) {
     return draft.values.size() > 1 && std::holds_alternative<Pointwise>(graph[value].op);
 }
 
-}  // namespace
+/// Does the update write every element of its state, each at its own place?
+bool is_whole(const Graph& graph, const Update& update) {
+    const Shape& shape = graph[update.state].type.shape;
+    return update.indices.empty() && update.space == shape &&
+           normalized(update.target.map) == normalized(identity_map(shape));
+}
 
-std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
-                                                      const std::vector<DraftRegion>& drafts,
-                                                      UpdateProblem* problem) {
-    constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> writer(graph.nodes.size(), kNobody);
-    std::vector<std::vector<std::size_t>> readers(graph.nodes.size());
+using Edges = std::vector<std::set<std::size_t>>;
+
+constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
+
+/// Who waits for whom among the regions.
+struct Waits {
+    std::vector<std::size_t> writer;                ///< of each value, or kNobody
+    std::vector<std::vector<std::size_t>> readers;  ///< of each value
+    Edges data;                                     ///< regions that read what each region writes
+    Edges after;                                    ///< regions that come after each region for any reason
+};
+
+void add_edge(Edges& after, std::size_t from, std::size_t to) {
+    if (from != kNobody && from != to) after[from].insert(to);
+}
+
+Waits waits_of(const Graph& graph, const std::vector<DraftRegion>& drafts,
+               std::vector<UpdateProblem>& problems) {
+    Waits waits{std::vector<std::size_t>(graph.nodes.size(), kNobody),
+                std::vector<std::vector<std::size_t>>(graph.nodes.size()),
+                Edges(drafts.size()),
+                {}};
     for (std::size_t r = 0; r < drafts.size(); ++r) {
-        for (ValueId value : drafts[r].values) writer[value.index()] = r;
+        for (ValueId value : drafts[r].values) waits.writer[value.index()] = r;
         std::set<std::int32_t> sources;
         for (const Use& use : uses(drafts[r].region)) {
             if (!use.write) sources.insert(use.access->source);
         }
-        for (std::int32_t source : sources) readers[static_cast<std::size_t>(source)].push_back(r);
+        for (std::int32_t source : sources) waits.readers[static_cast<std::size_t>(source)].push_back(r);
     }
-
-    std::vector<std::set<std::size_t>> after(drafts.size());
-    const auto edge = [&](std::size_t from, std::size_t to) {
-        if (from != kNobody && from != to) after[from].insert(to);
-    };
     for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
-        for (std::size_t reader : readers[v]) edge(writer[v], reader);
+        for (std::size_t reader : waits.readers[v]) add_edge(waits.data, waits.writer[v], reader);
+    }
+    waits.after = waits.data;
+    for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
         const auto* op = std::get_if<Update>(&graph.nodes[v].op);
-        if (op == nullptr || writer[v] == kNobody) continue;
-        edge(writer[op->state.index()], writer[v]);
-        for (std::size_t reader : readers[op->state.index()]) {
-            edge(reader, writer[v]);
+        const std::size_t writer = waits.writer[v];
+        if (op == nullptr || writer == kNobody) continue;
+        add_edge(waits.after, waits.writer[op->state.index()], writer);
+        for (std::size_t reader : waits.readers[op->state.index()]) {
+            add_edge(waits.after, reader, writer);
             const ValueId id(static_cast<std::int64_t>(v));
-            if (reader == writer[v] && !reads_only_what_it_writes(drafts[reader].region, op->state, id)) {
-                *problem = {id, true};
-                return std::nullopt;
+            if (reader == writer && !reads_only_what_it_writes(drafts[reader].region, op->state, id)) {
+                problems.push_back({id, true});
             }
         }
     }
+    return waits;
+}
 
+/// Regions in order, the one of the smallest value first; shorter than `drafts` where there are circles.
+std::vector<std::size_t> sorted(const Edges& after, const std::vector<DraftRegion>& drafts) {
     std::vector<std::size_t> open(drafts.size(), 0);
     for (const auto& targets : after) {
         for (std::size_t to : targets) ++open[to];
@@ -84,19 +107,68 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
             if (--open[to] == 0) ready.push(to);
         }
     }
-    if (order.size() == drafts.size()) return order;
-    for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
-        const bool stuck = writer[v] != kNobody && open[writer[v]] > 0;
-        if (stuck && std::holds_alternative<Update>(graph.nodes[v].op)) {
-            *problem = {ValueId(static_cast<std::int64_t>(v)), false};
-            return std::nullopt;
-        }
+    return order;
+}
+
+/// Regions that lie on a circle or between circles: what is left when regions that wait for nobody, and regions that
+/// nobody waits for, are taken away again and again.
+std::vector<bool> entangled(const Edges& after, const std::vector<DraftRegion>& drafts) {
+    std::vector<bool> left(drafts.size(), true);
+    for (std::size_t r : sorted(after, drafts)) left[r] = false;
+    Edges before(drafts.size());
+    for (std::size_t from = 0; from < after.size(); ++from) {
+        for (std::size_t to : after[from]) before[to].insert(from);
     }
+    for (std::size_t r : sorted(before, drafts)) left[r] = false;
+    return left;
+}
+
+/// The updates to change, one after the other, until no circle is left that an update is part of. Updates of few
+/// elements go first.
+std::vector<UpdateProblem> circular_updates(const Graph& graph, const std::vector<DraftRegion>& drafts,
+                                            Waits waits) {
+    std::vector<std::size_t> updates;
     for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
-        const bool stuck = writer[v] != kNobody && open[writer[v]] > 0;
-        if (stuck && is_epilogue(graph, drafts[writer[v]], ValueId(static_cast<std::int64_t>(v)))) {
-            throw NotAnEpilogue{ValueId(static_cast<std::int64_t>(v))};
+        if (waits.writer[v] != kNobody && std::holds_alternative<Update>(graph.nodes[v].op))
+            updates.push_back(v);
+    }
+    std::stable_sort(updates.begin(), updates.end(), [&](std::size_t a, std::size_t b) {
+        return volume(graph.nodes[a].type.shape) < volume(graph.nodes[b].type.shape);
+    });
+    std::vector<UpdateProblem> problems;
+    std::vector<bool> left = entangled(waits.after, drafts);
+    for (std::size_t v : updates) {
+        const std::size_t writer = waits.writer[v];
+        if (!left[writer]) continue;
+        const auto& update = std::get<Update>(graph.nodes[v].op);
+        bool released = false;
+        for (std::size_t reader : waits.readers[update.state.index()]) {
+            const bool only_waits = reader != writer && left[reader] && waits.data[reader].count(writer) == 0;
+            if (only_waits) released = waits.after[reader].erase(writer) > 0 || released;
         }
+        if (!released) continue;
+        problems.push_back({ValueId(static_cast<std::int64_t>(v)), is_whole(graph, update)});
+        left = entangled(waits.after, drafts);
+    }
+    return problems;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
+                                                      const std::vector<DraftRegion>& drafts,
+                                                      std::vector<UpdateProblem>* problems) {
+    const Waits waits = waits_of(graph, drafts, *problems);
+    if (!problems->empty()) return std::nullopt;
+    std::vector<std::size_t> order = sorted(waits.after, drafts);
+    if (order.size() == drafts.size()) return order;
+    *problems = circular_updates(graph, drafts, waits);
+    if (!problems->empty()) return std::nullopt;
+    const std::vector<bool> left = entangled(waits.after, drafts);
+    for (std::size_t v = 0; v < graph.nodes.size(); ++v) {
+        const ValueId id(static_cast<std::int64_t>(v));
+        const bool stuck = waits.writer[v] != kNobody && left[waits.writer[v]];
+        if (stuck && is_epilogue(graph, drafts[waits.writer[v]], id)) throw NotAnEpilogue{id};
     }
     throw InternalError("regions depend on each other in a circle");
 }

@@ -10,15 +10,17 @@ namespace stretto {
 /// An Update that cannot be done in place as it stands.
 struct UpdateProblem {
     ValueId update;
-    bool reads_itself =
-        false;  ///< its region reads elements that it writes; else the old value is needed later
+    /// Its new elements have to be stored before they are written: its region reads elements that it writes, or others
+    /// wait for it that it waits for. Otherwise the old value is needed later, and the update works on a copy.
+    bool separate = false;
 };
 
 /// Program order of regions: every read after the write it sees, every write in place after the reads of the old
-/// value. Empty, with `*problem` filled, where an update stands in the way of one.
+/// value. Empty, with `*problems` filled, where updates stand in the way of one: all of them, so that one more try is
+/// enough for most programs.
 /// Throws NotAnEpilogue where regions wait for each other because of what their epilogues read.
 [[nodiscard]] std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
                                                                     const std::vector<DraftRegion>& drafts,
-                                                                    UpdateProblem* problem);
+                                                                    std::vector<UpdateProblem>* problems);
 
 }  // namespace stretto

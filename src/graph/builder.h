@@ -20,6 +20,9 @@ struct Tensor {
     [[nodiscard]] std::size_t rank() const { return map.rank(); }
 };
 
+/// A chain of comparisons is shorter than a write at places that the device computes, which needs a pass of its own.
+inline constexpr std::int64_t kLongestScatterChain = 16;
+
 /// Builds a Graph from tensor operations with PyTorch's meaning (broadcasting, negative dimensions). Views
 /// become index maps; where no map expresses one, a copy is inserted. Throws UserError on shapes or types
 /// that do not fit.
@@ -83,6 +86,10 @@ public:
     Tensor slice_scatter(const Tensor& x, const Tensor& values, int dim, std::int64_t begin, std::int64_t end,
                          std::int64_t step = 1);
 
+    /// torch.scatter of few positions in each row, as comparisons: the index has the extents of x except along `dim`,
+    /// where it has at most kLongestScatterChain. Among equal positions the last wins.
+    Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Tensor& values);
+
     void output(const Tensor& x, std::string name);
     void update_state(const Tensor& state, const Tensor& next, std::string name);
 
@@ -111,6 +118,9 @@ private:
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
                                                     const std::vector<std::optional<Tensor>>& indices) const;
+    Tensor linear_positions(const std::vector<Tensor>& given, const Shape& extents);
+    Tensor matches(const Tensor& row_positions, const Tensor& positions, DType dtype);
+    Tensor summed_rows(const Tensor& positions, const Tensor& added, std::int64_t rows);
     [[nodiscard]] std::size_t dim_of(const Tensor& x, int dim) const;
     [[nodiscard]] Tensor broadcast(const Tensor& x, const Shape& shape) const;
     [[nodiscard]] Shape common_shape(const std::vector<Tensor>& operands) const;

@@ -154,49 +154,6 @@ Tensor GraphBuilder::index_put(const Tensor& x, const std::vector<std::optional<
     return updated(state, std::move(update), values);
 }
 
-Tensor GraphBuilder::index_add(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
-                               const Tensor& values) {
-    const std::vector<Tensor> given = index_tensors(x, indices);
-    const std::vector<bool> indexed = indexed_dims(x, indices);
-    const Shape spanned = given.front().shape();
-    const Indexing at = indexing(identity_map(x.shape()), indexed, spanned);
-    // The terms have the coordinates of x, then those that the indices span.
-    std::vector<int> order;
-    for (std::size_t d = 0; d < at.shape.size(); ++d) {
-        if (d < at.begin || d >= at.begin + at.count) order.push_back(static_cast<int>(d));
-    }
-    for (std::size_t d = 0; d < at.count; ++d) order.push_back(static_cast<int>(at.begin + d));
-    Tensor added = permute(broadcast(values, at.shape), order);
-    std::vector<Tensor> operands;
-    std::vector<int> summed;
-    for (std::size_t d = 0; d < x.rank(); ++d) {
-        if (indexed[d]) added = unsqueeze(added, static_cast<int>(d));
-    }
-    for (std::size_t d = 0; d < spanned.size(); ++d) summed.push_back(-1 - static_cast<int>(d));
-    Shape space = x.shape();
-    space.insert(space.end(), spanned.begin(), spanned.end());
-    operands.push_back(broadcast(added, space));
-    for (const Tensor& index : given) operands.push_back(broadcast(index, space));
-    const DType compute = compute_type(x.dtype);
-    const Tensor terms = pointwise(operands, compute, [&](Expr& e, const std::vector<std::int32_t>& nodes) {
-        std::int32_t term = e.cast(nodes[0], compute);
-        std::size_t next = 1;
-        for (std::size_t d = 0; d < x.rank(); ++d) {
-            if (!indexed[d]) continue;
-            const std::int32_t index = e.cast(nodes[next++], DType::I64);
-            const std::int32_t extent = e.constant(static_cast<double>(x.shape()[d]), DType::I64);
-            const std::int32_t negative = e.apply(Op::Lt, {index, e.constant(0, DType::I64)});
-            const std::int32_t place =
-                e.apply(Op::Select, {negative, e.apply(Op::Add, {index, extent}), index});
-            const std::int32_t here = e.apply(Op::Eq, {place, e.index(static_cast<int>(d))});
-            term = e.apply(Op::Select, {here, term, e.constant(0, compute)});
-        }
-        return term;
-    });
-    if (summed.empty()) return apply(Op::Add, {x, terms}, x.dtype);
-    return apply(Op::Add, {x, reduce(ReduceOp::Sum, terms, summed, false, compute)}, x.dtype);
-}
-
 Tensor GraphBuilder::slice_scatter(const Tensor& x, const Tensor& values, int dim, std::int64_t begin,
                                    std::int64_t end, std::int64_t step) {
     const bool direct = is_bijection(x.map, graph_[x.value].type.shape);

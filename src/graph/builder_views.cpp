@@ -10,6 +10,9 @@
 namespace stretto {
 namespace {
 
+/// One expression reads so many parts of a concatenation: a task has room for few buffers.
+constexpr std::size_t kMostParts = 8;
+
 std::int64_t clamped(std::int64_t at, std::int64_t extent) {
     return std::clamp<std::int64_t>(at < 0 ? at + extent : at, 0, extent);
 }
@@ -136,6 +139,15 @@ Tensor GraphBuilder::concat(const std::vector<Tensor>& parts, int dim) {
         dtype = promoted(dtype, used[i].dtype);
     }
     if (used.size() == 1) return used.front();
+    if (used.size() > kMostParts) {
+        std::vector<Tensor> groups;
+        for (std::size_t i = 0; i < used.size(); i += kMostParts) {
+            const auto first = used.begin() + static_cast<std::ptrdiff_t>(i);
+            groups.push_back(concat(
+                {first, first + static_cast<std::ptrdiff_t>(std::min(kMostParts, used.size() - i))}, dim));
+        }
+        return concat(groups, dim);
+    }
 
     // Each part is padded to the whole extent: outside its own range its load is masked and touches no
     // memory.

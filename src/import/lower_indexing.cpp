@@ -73,10 +73,22 @@ Tensor scattered(Call& c, const Tensor& x, const Tensor& index) {
     return part;
 }
 
+/// Few positions in each whole row are comparisons, which join what computes and what reads the tensor.
+bool is_short_chain(Call& c, const Tensor& x, const Tensor& index) {
+    const std::size_t d =
+        static_cast<std::size_t>(c.dim("dim") < 0 ? c.dim("dim") + static_cast<int>(x.rank()) : c.dim("dim"));
+    Shape rows = x.shape();
+    if (d >= rows.size() || index.rank() != rows.size() || index.shape()[d] > kLongestScatterChain)
+        return false;
+    rows[d] = index.shape()[d];
+    return index.shape() == rows;
+}
+
 Tensors scatter(Call& c) {
     if (c.has("reduce")) c.fail("scatter with a reduction is not supported; use scatter_add");
     const Tensor x = c.tensor("self"), index = c.tensor("index");
     if (x.rank() == 0) return {c.b.cast(scattered(c, x, index), x.dtype)};
+    if (is_short_chain(c, x, index)) return {c.b.scatter(x, c.dim("dim"), index, scattered(c, x, index))};
     return {c.b.index_put(x, pointwise_indices(c, x, index), scattered(c, x, index))};
 }
 

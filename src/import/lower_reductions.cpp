@@ -131,6 +131,26 @@ Tensors layer_norm(Call& c) {
     return {scaled_by_rms(c, x, dims, c.number("eps", 1e-5), c.dtype())};
 }
 
+/// The norm, and the statistics that its derivative uses: mean and 1/sqrt(variance + eps), as PyTorch typed them.
+Tensors native_layer_norm(Call& c) {
+    const Tensor x = c.tensor("input");
+    const std::vector<int> dims = normalized_dims(c);
+    const DType compute = compute_type(c.dtype());
+    const auto count = static_cast<double>(count_over(x, dims));
+    const Tensor mean = mean_of(c.b, x, dims, true, count, compute);
+    const Tensor difference = c.b.apply(Op::Sub, {x, mean}, compute);
+    const Tensor squares = c.b.apply(Op::Mul, {difference, difference}, compute);
+    const Tensor variance = mean_of(c.b, squares, dims, true, count, compute);
+    const Tensor scale = c.b.pointwise({variance}, compute, [&](Expr& e, const Nodes& n) {
+        return e.apply(Op::Rsqrt, compute,
+                       {e.apply(Op::Add, compute, {n[0], e.constant(c.number("eps"), compute)})});
+    });
+    Tensors results = {scaled_by_rms(c, difference, dims, c.number("eps"), c.dtype())};
+    if (c.result_count() > 1) results.push_back(c.b.cast(mean, c.dtype(1)));
+    if (c.result_count() > 2) results.push_back(c.b.cast(scale, c.dtype(2)));
+    return results;
+}
+
 double epsilon_of(DType type) {
     switch (type) {
         case DType::F16:
@@ -166,7 +186,7 @@ const LoweringTable& reduction_lowerings() {
         {"aten.log_softmax", log_softmax},
         {"aten._log_softmax", log_softmax},
         {"aten.layer_norm", layer_norm},
-        {"aten.native_layer_norm", layer_norm},
+        {"aten.native_layer_norm", native_layer_norm},
         {"aten.rms_norm", rms_norm},
         {"aten._fused_rms_norm", rms_norm},
     };

@@ -40,6 +40,22 @@ TEST(FuseCrowding, ALongResidualStreamIsStoredNowAndThen) {
     EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
 }
 
+TEST(FuseCrowding, AValueOfManyFewOperandExpressionsReadsSomeOfThemStored) {
+    GraphBuilder b;
+    std::vector<Tensor> sums;
+    for (int group = 0; group < 6; ++group) {
+        Tensor sum = b.input(Role::User, "x" + std::to_string(group), DType::F32, {64});
+        for (int i = 1; i < 6; ++i) {
+            const std::string name = "x" + std::to_string(group) + std::to_string(i);
+            sum = b.apply(Op::Add, {sum, b.input(Role::User, name, DType::F32, {64})}, DType::F32);
+        }
+        sums.push_back(sum);
+    }
+    b.output(b.concat(sums, 0), "all");
+    const RegionGraph regions = fuse(b.finish(), builtin_machine("h200"));
+    EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
+}
+
 TEST(FuseCrowding, AShortOneIsRecomputed) {
     const RegionGraph few = fuse(residual_stream(4), builtin_machine("h200"));
     EXPECT_GT(most_buffers(few), 4U);

@@ -274,6 +274,11 @@ def orders(z, w, n):
     }
 
 
+def normalizations(z):
+    out, mean, scale = torch.native_layer_norm(z, (4, 5), None, None, 1e-5)
+    return {"out": out, "mean": mean, "scale": scale}
+
+
 def put_sum(x, index, values):
     return torch.ops.aten.index_put(x, index, values, True)
 
@@ -287,7 +292,10 @@ def scattered(t, i, z, rows):
         "scatter": t.scatter(1, i % 5 * 0 + torch.arange(3), rows[..., 0]),
         "scatter_value": t.scatter(0, i[:, :1], 3.5),
         "scatter_add": z.scatter_add(2, own, z[:, :, :2]),
+        "scatter_column": t.scatter(1, i.reshape(-1)[:, None].repeat(2, 1)[:7] % 5, 2.5),
         "put_sum": put_sum(t, (i,), rows),
+        "put_sum_of_many": put_sum(t.repeat(5, 1), (i,), rows),
+        "put_sum_of_few": put_sum(t[:3], (i % 3,), rows),
         "put_sum_from_the_end": put_sum(t, (i - 7,), rows),
         "put_sum_one": put_sum(t, (i[0], i[1] % 5), rows[0, :, 0]),
         "put_sum_inner": put_sum(z, (i[0] % 2, i[1] % 3), rows[0, :, None]),
@@ -324,6 +332,7 @@ PROGRAMS = {
             numbers(3, 6),
         ),
     ),
+    "normalizations": (normalizations, (CUBE,)),
     "orders": (orders, (CUBE, integers(-2, 3, 30), numbers(3, 4))),
     "scattered": (scattered, (numbers(7, 5), integers(0, 7, 2, 3), CUBE, numbers(2, 3, 5))),
     "grouped_products": (

@@ -1,0 +1,209 @@
+"""A compiled training update: calling it, its settings, and its state as PyTorch sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .capture import split_inputs
+from .compiler import compile
+from .errors import UserError
+from .objective import Objective, capture_objective
+from .optimizers import Optimizer, as_optimizers
+from .step import Step
+from .torch_state import load_optimizer_state, optimizer_state
+from .update_program import LossScale, Recipe, Tensors, export_update, initial_state
+
+
+def compile_update(
+    model: torch.nn.Module,
+    objective: Objective,
+    *,
+    optimizer: Optimizer | Sequence[Optimizer],
+    example: Any,
+    compute_dtype: torch.dtype | None = None,
+    accumulate: bool = False,
+    loss_scale: LossScale | None = None,
+    average_decay: float | None = None,
+    seed: int = 0,
+    backend: str | None = None,
+    machine: str | None = None,
+    numerics: str = "fused",
+) -> Update:
+    """Compiles forward, loss, backward, clipping and optimizer of `model` into one launch.
+
+    `objective(model, *batch)` returns the loss, a tensor of one element, or a pair: the sum of losses and
+    what to divide it by (the number of tokens). `example` is a batch: a tuple of positional arguments, a
+    dict of keyword arguments, or one tensor. Parameters that do not require gradients stay as they are.
+    The model is captured in its present mode (`model.train()`), dropout included.
+
+    `compute_dtype` is the type of forward and backward; parameters and optimizer state keep their own.
+    With `accumulate` an update may take several microbatches. `loss_scale` skips updates that are not
+    finite. With `average_decay` a moving average of every parameter is kept. `seed` is the key of
+    dropout's random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
+
+    Raises UserError where the objective cannot be captured, or a parameter gets no gradient.
+    """
+    args, kwargs = split_inputs(example)
+    recipe = Recipe(as_optimizers(optimizer), accumulate, loss_scale, average_decay)
+    captured = capture_objective(model, objective, args, kwargs, compute_dtype)
+    if not captured.parameters:
+        raise UserError("the model has no parameter that requires a gradient\n  use requires_grad_() on some")
+    state = initial_state(captured, recipe, seed)
+    options = {"backend": backend, "machine": machine, "numerics": numerics}
+    step = compile(export_update(captured, recipe, state, args, kwargs), **options)
+    part = None
+    if accumulate:
+        part = compile(export_update(captured, recipe, state, args, kwargs, accumulate=True), **options)
+    return Update(model, recipe, dict(captured.parameters), state, step, part)
+
+
+class Update:
+    """A training update that runs as one launch. Call it with a batch; it returns the loss before the
+    update.
+
+    The model's parameters and buffers are the update's own state: they have the new values after a call.
+    Do not replace them by other tensors (`model.to`), which the update would not see.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        recipe: Recipe,
+        parameters: Mapping[str, torch.nn.Parameter],
+        state: Tensors,
+        step: Step,
+        part: Step | None,
+    ):
+        self._model = model
+        self._recipe = recipe
+        self._parameters = parameters
+        self._state = state
+        self._step = step
+        self._part = part
+        self._norm: Tensor | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Runs one update with the last (or only) microbatch; returns the loss of all its microbatches."""
+        loss, *norm = self._step(*args, **kwargs)
+        self._norm = norm[0] if norm else None
+        return loss
+
+    def accumulate(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Adds a microbatch to the next update; returns its loss. Losses are weighted by what the
+        objective returns.
+
+        Raises UserError where the update was not compiled with accumulate=True.
+        """
+        if self._part is None:
+            raise UserError("this update takes one batch at a time\n  compile it with accumulate=True")
+        return self._part(*args, **kwargs)[0]
+
+    @property
+    def gradient_norm(self) -> Tensor | None:
+        """Norm of all gradients in the last update, before clipping; None where the update has no use for
+        it.
+        """
+        return self._norm
+
+    @property
+    def count(self) -> int:
+        """Updates so far, without those that were skipped."""
+        return int(self._state["step"])
+
+    def set(self, **settings: float) -> None:
+        """Sets numbers of the optimizer from the next update on, in all groups: update.set(lr=1e-4).
+
+        Raises UserError for a setting that is a schedule, or that the optimizer does not have.
+        """
+        for key, value in settings.items():
+            held = [
+                t
+                for name, t in self._state.items()
+                if name.startswith("settings.") and name.endswith(f".{key}")
+            ]
+            if not held:
+                known = sorted({name.split(".")[-1] for name in self._state if name.startswith("settings.")})
+                raise UserError(f"{key!r} is no setting that can be changed\n  these are: {', '.join(known)}")
+            for tensor in held:
+                tensor.fill_(value)
+
+    def averages(self) -> Tensors:
+        """The moving averages of the parameters, by name."""
+        return self._named("average.")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a later run needs to go on, in PyTorch's formats: model, optimizers, and the
+        rest.
+
+        "optimizers" holds one state for each optimizer, as the class of its name in torch.optim has it.
+        Tensors are the update's own: copy them to keep them.
+        """
+        self.synchronize()
+        kept = [
+            name for name in self._state
+            if "." not in name or name.startswith(("average.", "sum."))
+        ]  # fmt: skip
+        return {
+            "model": self._model.state_dict(),
+            "optimizers": optimizer_state(self._recipe, self._parameters, self._state),
+            "update": {name: self._state[name] for name in kept},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state_dict`.
+
+        Raises UserError where it does not fit, before anything has changed.
+        """
+        missing = {"model", "optimizers", "update"} - state.keys()
+        if missing:
+            raise UserError(
+                f"the state has no {', '.join(sorted(missing))}\n  pass what state_dict() returned"
+            )
+        unknown = state["update"].keys() ^ self.state_dict()["update"].keys()
+        if unknown:
+            raise UserError(
+                f"the state and this update differ in {', '.join(sorted(unknown)[:8])}\n"
+                "  compile the update with the options that the state was saved with"
+            )
+        apply = load_optimizer_state(self._recipe, self._parameters, self._state, state["optimizers"])
+        self._model.load_state_dict(state["model"])
+        apply()
+        for name, tensor in state["update"].items():
+            self._state[name].copy_(tensor)
+
+    @property
+    def state(self) -> Tensors:
+        """The tensors that live between updates, by name (see stretto.update_program)."""
+        return dict(self._state)
+
+    @property
+    def step(self) -> Step:
+        """The program of one update, with its plan, source and statistics."""
+        return self._step
+
+    @property
+    def plan(self) -> str:
+        """The plan in its text form."""
+        return self._step.plan
+
+    @property
+    def source(self) -> str:
+        """The CUDA source of the kernel."""
+        return self._step.source
+
+    def explain(self) -> str:
+        """What the plan costs and why, as text."""
+        return self._step.explain()
+
+    def synchronize(self) -> None:
+        """Waits for queued launches and raises RunError if one of them failed."""
+        self._step.synchronize()
+        if self._part is not None:
+            self._part.synchronize()
+
+    def _named(self, prefix: str) -> Tensors:
+        return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "fuse/fuse.h"
+#include "graph/builder.h"
+#include "simplify/simplify.h"
+
+namespace stretto {
+namespace {
+
+RegionGraph fused(GraphBuilder& builder) {
+    return fuse(simplify(builder.finish()), builtin_machine("h200"), Numerics::Fused);
+}
+
+/// Where the region stands that writes the buffer, and where the last one that reads it.
+struct Places {
+    std::ptrdiff_t write = -1;
+    std::ptrdiff_t last_read = -1;
+};
+
+Places places_of(const RegionGraph& graph, const std::string& buffer) {
+    Places places;
+    for (std::size_t r = 0; r < graph.regions.size(); ++r) {
+        for (const Use& use : uses(graph.regions[r])) {
+            if (graph[BufferId(use.access->source)].name != buffer) continue;
+            (use.write ? places.write : places.last_read) = static_cast<std::ptrdiff_t>(r);
+        }
+    }
+    return places;
+}
+
+/// Each of `count` states gets its own value times the next one's.
+RegionGraph ring_of_states(int count) {
+    GraphBuilder b;
+    std::vector<Tensor> states;
+    for (int i = 0; i < count; ++i)
+        states.push_back(b.input(Role::State, fmt::format("s{}", i), DType::F32, {512}));
+    for (std::size_t i = 0; i < states.size(); ++i) {
+        const Tensor& next = states[(i + 1) % states.size()];
+        b.update_state(states[i], b.apply(Op::Mul, {states[i], next}, DType::F32), fmt::format("s{}", i));
+    }
+    return fused(b);
+}
+
+class Ring : public testing::TestWithParam<int> {};
+
+TEST_P(Ring, EveryStateIsOverwrittenAfterItsReaders) {
+    const RegionGraph graph = ring_of_states(GetParam());
+    for (int i = 0; i < GetParam(); ++i) {
+        const Places places = places_of(graph, fmt::format("s{}", i));
+        EXPECT_GE(places.write, places.last_read) << "s" << i;
+    }
+}
+
+TEST_P(Ring, OneStateWaitsAside) {
+    const RegionGraph graph = ring_of_states(GetParam());
+    EXPECT_EQ(graph.regions.size(), static_cast<std::size_t>(GetParam()) + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(States, Ring, testing::Values(2, 3, 50));
+
+TEST(FuseOrder, SeparateRingsEachWaitAside) {
+    GraphBuilder b;
+    for (int pair = 0; pair < 20; ++pair) {
+        const std::string names[] = {fmt::format("a{}", pair), fmt::format("b{}", pair)};
+        const Tensor first = b.input(Role::State, names[0], DType::F32, {512});
+        const Tensor second = b.input(Role::State, names[1], DType::F32, {512});
+        const Tensor product = b.apply(Op::Mul, {first, second}, DType::F32);
+        b.update_state(first, b.apply(Op::Add, {product, first}, DType::F32), names[0]);
+        b.update_state(second, b.apply(Op::Sub, {product, second}, DType::F32), names[1]);
+    }
+    EXPECT_EQ(fused(b).regions.size(), 60U);
+}
+
+}  // namespace
+}  // namespace stretto
