@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "backends/reference/blocks.h"
 #include "backends/reference/compiled_store.h"
@@ -29,7 +31,14 @@ T combined(ReduceOp op, T a, T b) {
     }
 }
 
-/// One warp per output: lane l combines terms l, l + 32, ...; a butterfly combines the lanes.
+Expr loaded(const Access& access) {
+    Expr expr;
+    expr.load(access);
+    return expr;
+}
+
+/// Of an output's terms, counted from the first that counts, sum l combines terms l, l + sums, ...; a butterfly combines the
+/// sums. They are the lanes of a warp, or those of one lane.
 class ReduceTwin final : public Twin {
 public:
     explicit ReduceTwin(const ReduceRegion& region)
@@ -38,8 +47,13 @@ public:
           kept_(region.space.begin(), region.space.begin() + region.kept),
           reduced_(region.space.begin() + region.kept, region.space.end()),
           count_(volume(reduced_)),
+          sums_(lanes_have_own_results(region) ? kReduceSums : kWarp),
           term_(region.term),
-          stores_(compiled(region.stores)) {}
+          stores_(compiled(region.stores)) {
+        if (!region.ragged) return;
+        begin_.emplace(loaded(region.ragged->begin));
+        end_.emplace(loaded(region.ragged->end));
+    }
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
         switch (term_.domain()) {
@@ -58,7 +72,7 @@ private:
         std::array<T, kLanes> results;
         for (Range left = task.tile[0]; !left.empty();) {
             const Range part{left.begin, std::min<std::int64_t>(left.end, left.begin + kLanes)};
-            if (count_ < part.size()) {
+            if (count_ < part.size() && !begin_) {
                 across_outputs(part, results.data(), buffers, workspace);
             } else {
                 for (std::int64_t i = part.begin; i < part.end; ++i) {
@@ -85,17 +99,33 @@ private:
     T one_output(std::int64_t output, Buffers buffers, Workspace& workspace) const {
         std::array<T, kWarp> lanes;
         lanes.fill(identity<T>(op_));
-        const Range terms{output * count_, (output + 1) * count_};
+        const Range terms = terms_of(output, buffers, workspace);
         for (BlockWalk walk(space_, terms, space_.size(), workspace); !walk.done();) {
             const std::int64_t j = walk.position() - terms.begin;
             const Block block = walk.next();
             const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
             for (std::int32_t i = 0; i < block.lanes; ++i) {
-                T& lane = lanes[(j + i) % kWarp];
+                T& lane = lanes[(j + i) % sums_];
                 lane = combined(op_, lane, values[i]);
             }
         }
-        return butterfly(lanes.data(), [this](T a, T b) { return combined(op_, a, b); });
+        return butterfly(
+            lanes.data(), [this](T a, T b) { return combined(op_, a, b); }, sums_);
+    }
+
+    /// The positions of an output's terms in the whole space.
+    Range terms_of(std::int64_t output, Buffers buffers, Workspace& workspace) const {
+        const std::int64_t first = output * count_;
+        if (!begin_) return {first, first + count_};
+        const std::int64_t extent = reduced_.front(), inner = count_ / std::max<std::int64_t>(extent, 1);
+        BlockWalk walk(space_, {first, first + 1}, space_.size(), workspace);
+        const Block block = walk.next();
+        const auto bound = [&](const CompiledExpr& expr) {
+            const double at = expr.scalar(block, buffers, workspace);
+            return first +
+                   static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(extent))) * inner;
+        };
+        return {bound(*begin_), bound(*end_)};
     }
 
     /// The same sums, with outputs instead of terms side by side: quicker where there are few terms.
@@ -113,13 +143,14 @@ private:
                     rest /= space_[d];
                 }
                 const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
-                T* lane = lanes + j % kWarp * kLanes;
+                T* lane = lanes + j % sums_ * kLanes;
                 for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combined(op_, lane[i], values[i]);
             }
             for (std::int32_t i = 0; i < block.lanes; ++i) {
                 std::array<T, kWarp> of_output;
-                for (std::int32_t l = 0; l < kWarp; ++l) of_output[l] = lanes[l * kLanes + i];
-                out[i] = butterfly(of_output.data(), [this](T a, T b) { return combined(op_, a, b); });
+                for (std::int32_t l = 0; l < sums_; ++l) of_output[l] = lanes[l * kLanes + i];
+                out[i] = butterfly(
+                    of_output.data(), [this](T a, T b) { return combined(op_, a, b); }, sums_);
             }
         }
     }
@@ -129,7 +160,10 @@ private:
     Shape kept_;
     Shape reduced_;
     std::int64_t count_;
+    std::int32_t sums_;
     CompiledExpr term_;
+    std::optional<CompiledExpr> begin_;  ///< where the reduction is ragged
+    std::optional<CompiledExpr> end_;
     std::vector<CompiledStore> stores_;
 };
 

@@ -51,6 +51,9 @@ __device__ __forceinline__ T minimum(T a, T b) {
     return a < b || a != a ? a : b;
 }
 
+/// A position within [0, extent].
+__device__ __forceinline__ I64 clamped(I64 at, I64 extent) { return at < 0 ? 0 : at > extent ? extent : at; }
+
 __device__ __forceinline__ float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 

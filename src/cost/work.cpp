@@ -47,8 +47,10 @@ Points points(const MapRegion&, const Task& task, double nodes) {
 
 Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
     double count = size(task.tile[0]);
-    for (std::size_t d = static_cast<std::size_t>(reduce.kept); d < reduce.space.size(); ++d) {
-        count *= static_cast<double>(reduce.space[d]);
+    const auto first = static_cast<std::size_t>(reduce.kept);
+    for (std::size_t d = first; d < reduce.space.size(); ++d) {
+        const bool ragged = d == first && reduce.ragged;
+        count *= static_cast<double>(ragged ? reduce.ragged->expected : reduce.space[d]);
     }
     return {count * nodes, count};
 }

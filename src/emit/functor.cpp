@@ -64,7 +64,8 @@ public:
     }
 
     CudaKind operator()(const ReduceRegion& region) {
-        kind_.task_template = "Reduce";
+        const bool across = lanes_have_own_results(region);
+        kind_.task_template = across ? "ReduceAcross" : "Reduce";
         const auto split = region.space.begin() + region.kept;
         const Shape kept(region.space.begin(), split);
         const Shape reduced(split, region.space.end());
@@ -75,7 +76,6 @@ public:
         alias("Combine", region.op == ReduceOp::Sum   ? "SumOf"
                          : region.op == ReduceOp::Max ? "MaxOf"
                                                       : "MinOf");
-        kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
 
         Scope scope;
         std::vector<std::string> lines = unravelled("kept", kept, 0, scope.coordinates);
@@ -87,6 +87,12 @@ public:
         add_function("Acc", "term", {{"I32", "kept", ""}, {"I32", "reduced", ""}},
                      returned(region.term, scope, acc, std::move(lines)));
         kept_scope.coordinates.resize(region.space.size(), "0");
+        if (across) {
+            add_bound("begin", region, kept_scope, kept_lines);
+            add_bound("end", region, kept_scope, kept_lines);
+        } else {
+            kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
+        }
         kept_scope.accumulators = "acc";
         kept_scope.accumulator_type = acc;
         add_function("void", "store", {{"I32", "kept", ""}, {"Acc", "acc", ""}},
@@ -201,6 +207,23 @@ private:
         const std::string result = body.evaluate(expr).back();
         body.add(fmt::format("return {};", converted(result, expr.type(), type)));
         return body.take();
+    }
+
+    /// The first term of a kept position that counts, or the one after the last.
+    void add_bound(const std::string& which, const ReduceRegion& region, const Scope& scope,
+                   const std::vector<std::string>& lines) {
+        const Shape reduced(region.space.begin() + region.kept, region.space.end());
+        Statements body(pointers_, scope);
+        if (region.ragged) {
+            const std::int64_t extent = reduced.front(),
+                               inner = volume(reduced) / std::max<std::int64_t>(extent, 1);
+            for (const std::string& line : lines) body.add(line);
+            const std::string at = body.read(which == "begin" ? region.ragged->begin : region.ragged->end);
+            body.add(fmt::format("return static_cast<I32>(clamped({}, {})) * {};", at, extent, inner));
+        } else {
+            body.add(fmt::format("return {};", which == "begin" ? 0 : volume(reduced)));
+        }
+        add_function("I32", which.c_str(), {{"I32", "kept", ""}}, body.take());
     }
 
     std::vector<std::string> element(const Access& access, const std::vector<std::string>& at) {

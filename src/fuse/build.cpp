@@ -211,10 +211,14 @@ private:
         region.kept = static_cast<std::int32_t>(region.space.size());
         region.op = reduce.op;
         region.term = finished(expansion_.expanded(reduce.term));
+        region.ragged = reduce.ragged;
         IndexMap view = identity_map(region.space);
         for (std::int64_t extent : reduce.extents) {
             region.space.push_back(extent);
             view.dims.push_back({atom(extent, 0)});
+            if (!region.ragged) continue;
+            region.ragged->begin.map.dims.push_back({atom(extent, 0)});
+            region.ragged->end.map.dims.push_back({atom(extent, 0)});
         }
         region.stores = stores(view, accumulators, epilogue);
         return region;

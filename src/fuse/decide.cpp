@@ -94,10 +94,9 @@ private:
                 as<Input>(user) != nullptr || (as<Pointwise>(user) != nullptr && reads_only_inputs(user));
             if (const auto* contract = as<Contract>(user)) {
                 needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
-                if (contract->ragged) {
-                    needs_buffer_[static_cast<std::size_t>(contract->ragged->begin.source)] = true;
-                    needs_buffer_[static_cast<std::size_t>(contract->ragged->end.source)] = true;
-                }
+                keep_bounds(contract->ragged);
+            } else if (const auto* reduce = as<Reduce>(user)) {
+                keep_bounds(reduce->ragged);
             } else if (const auto* attention = as<Attention>(user)) {
                 needs_buffer_[static_cast<std::size_t>(attention->key.source)] = true;
                 needs_buffer_[static_cast<std::size_t>(attention->value.source)] = true;
@@ -107,6 +106,12 @@ private:
         }
         for (const Output& output : graph_.outputs) needs_buffer_[output.value.index()] = true;
         for (ValueId id : ruled_out_.inlining) needs_buffer_[id.index()] = true;
+    }
+
+    void keep_bounds(const std::optional<Ragged>& ragged) {
+        if (!ragged) return;
+        needs_buffer_[static_cast<std::size_t>(ragged->begin.source)] = true;
+        needs_buffer_[static_cast<std::size_t>(ragged->end.source)] = true;
     }
 
     /// Does some operand of `id`, other than its element-for-element reads of `anchor`, come from `anchor`?
@@ -285,8 +290,8 @@ private:
         const bool chained = way(id) == Way::Inline;
         if (reduction) {
             const auto* op = as<Reduce>(id);
-            const bool fits = prologue && op->op == ReduceOp::Sum && volume(op->extents) == *row &&
-                              graph_[id].type.dtype != DType::F64;
+            const bool fits = prologue && op->op == ReduceOp::Sum && !op->ragged &&
+                              volume(op->extents) == *row && graph_[id].type.dtype != DType::F64;
             way(id) = fits && recompute < hand_off ? Way::Inline : Way::Anchor;
         } else if (chained || recompute < hand_off) {
             way(id) = Way::Inline;
@@ -357,7 +362,8 @@ private:
         }
         if (result_.way[user.index()] == Way::Inline) return evaluations_[user.index()];
         if (const auto* reduce = as<Reduce>(user)) {
-            return spread(static_cast<double>(size(user) * volume(reduce->extents)));
+            const std::int64_t terms = reduce->ragged ? reduce->ragged->expected : volume(reduce->extents);
+            return spread(static_cast<double>(size(user) * terms));
         }
         if (const auto* update = as<Update>(user)) return spread(static_cast<double>(volume(update->space)));
         return spread(static_cast<double>(size(user)));

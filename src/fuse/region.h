@@ -62,12 +62,14 @@ struct MapRegion {
 };
 
 /// For each coordinate of the first `kept` dimensions of `space`: Acc(0) = reduction of term over the others,
-/// in F32 (F64 for F64); then the stores, over the kept coordinates.
+/// in F32 (F64 for F64); then the stores, over the kept coordinates. The first reduced dimension may be ragged.
 struct ReduceRegion {
     Shape space;
     std::int32_t kept = 0;
     ReduceOp op = ReduceOp::Sum;
     Expr term;
+    std::optional<Ragged>
+        ragged;  ///< over the coordinates of `space`; its bounds vary with the kept ones only
     std::vector<Store> stores;
     bool operator==(const ReduceRegion&) const = default;
 };
@@ -117,6 +119,11 @@ struct AttentionRegion {
 /// Is the attention one that the device computes on tensor cores? Keys and values are of one 16-bit type, with D a
 /// multiple of 16 and at most 80 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
+
+/// Do the lanes of a warp reduce one result each, and not one result together? So they read neighbouring elements where an
+/// outer dimension is reduced. Each lane has kReduceSums sums, to which terms are dealt round robin.
+[[nodiscard]] bool lanes_have_own_results(const ReduceRegion& region);
+inline constexpr std::int32_t kReduceSums = 4;
 
 using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
 

@@ -59,6 +59,7 @@ void write_head(Writer& out, const AttentionRegion& region) {
 
 void write_body(Writer& out, const MapRegion& region) { write_stores(out, region.stores); }
 void write_body(Writer& out, const ReduceRegion& region) {
+    write(out, region.ragged, kBufferSigil);
     write_expr(out, "term", region.term);
     write_stores(out, region.stores);
 }
@@ -127,6 +128,7 @@ RegionBody read_head(Reader& in) {
 
 void read_body(Reader& in, MapRegion& region) { region.stores = read_stores(in); }
 void read_body(Reader& in, ReduceRegion& region) {
+    region.ragged = read_ragged(in, kBufferSigil);
     region.term = read_expr_part(in, "term");
     region.stores = read_stores(in);
 }

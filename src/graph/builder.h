@@ -54,7 +54,7 @@ public:
     Tensor concat(const std::vector<Tensor>& parts, int dim);
     Tensor contiguous(const Tensor& x);  ///< the identity where x is a whole row-major value already
 
-    /// A reduction of one long dimension is done in two stages, so that many workers share it.
+    /// A reduction of many elements to few is done in two stages, so that many workers share it.
     Tensor reduce(ReduceOp op, const Tensor& x, std::vector<int> dims, bool keep_dim, DType result);
     /// Positions of the largest elements along a dimension (I64), the first among equals; not a number is largest.
     Tensor argmax(const Tensor& x, int dim, bool keep_dim);
@@ -115,6 +115,10 @@ private:
     Tensor contract(const Tensor& a, const Tensor& b, DType result);
     Tensor grouped_rows(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
     Tensor grouped_inner(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
+    Tensor place_of(const std::vector<Tensor>& indices, const Shape& shape, const std::vector<bool>& indexed,
+                    const Shape& strides);
+    Tensor matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
+    Tensor segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
                                                     const std::vector<std::optional<Tensor>>& indices) const;

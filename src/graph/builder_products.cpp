@@ -16,6 +16,27 @@ constexpr std::int64_t kLongReduction = 16'384;
 constexpr std::int64_t kManyPositions = 1'024;
 constexpr std::int64_t kWarp = 32;
 
+/// So many results keep all lanes of all workers busy.
+constexpr std::int64_t kEnoughResults = 32'768;
+/// Of an outer dimension each lane reduces some positions alone: with fewer of them a second stage saves nothing.
+constexpr std::int64_t kLeastTerms = 16;
+
+/// The number of parts, a divisor of `count`, in which lanes reduce an outer dimension: just enough to keep all busy.
+std::int64_t parts_of_outer(std::int64_t count, std::int64_t results) {
+    for (std::int64_t parts = (kEnoughResults + results - 1) / std::max<std::int64_t>(results, 1);
+         parts * kLeastTerms <= count; ++parts) {
+        if (count % parts == 0) return parts;
+    }
+    return 1;
+}
+
+/// Are neighbours in memory different results?
+bool reduces_outer(const IndexMap& map, std::size_t kept) {
+    if (kept == 0 || map.dims.size() == kept) return false;
+    const Atom& across = map.dims[kept - 1].back();
+    return across.stride == 1 && across.extent > 1 && map.dims.back().back().stride != 1;
+}
+
 /// The number of parts, a divisor of `count`, for which a part and then the parts' results take the fewest steps.
 std::int64_t parts_of(std::int64_t count) {
     const auto steps = [&](std::int64_t parts) {
@@ -65,7 +86,10 @@ Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims,
 Tensor GraphBuilder::reduction(ReduceOp op, const Tensor& x, const Shape& kept, const Shape& extents,
                                DType result) {
     const std::int64_t count = volume(extents);
-    const std::int64_t parts = count > kLongReduction && volume(kept) < kManyPositions ? parts_of(count) : 1;
+    const bool few = volume(kept) < kManyPositions;
+    const std::int64_t parts = reduces_outer(x.map, kept.size()) ? parts_of_outer(count, volume(kept))
+                               : few && count > kLongReduction   ? parts_of(count)
+                                                                 : 1;
     if (parts > 1) {
         Shape positions = kept;
         positions.push_back(parts);

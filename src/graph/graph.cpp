@@ -18,19 +18,25 @@ void collect(const Expr& expr, std::vector<ValueId>& out) {
     for (const Access& access : expr.accesses) collect(access, out);
 }
 
+void collect(const std::optional<Ragged>& ragged, std::vector<ValueId>& out) {
+    if (!ragged) return;
+    collect(ragged->begin, out);
+    collect(ragged->end, out);
+}
+
 struct Collector {
     std::vector<ValueId>& out;
 
     void operator()(const Input&) const {}
     void operator()(const Pointwise& op) const { collect(op.expr, out); }
-    void operator()(const Reduce& op) const { collect(op.term, out); }
+    void operator()(const Reduce& op) const {
+        collect(op.term, out);
+        collect(op.ragged, out);
+    }
     void operator()(const Contract& op) const {
         collect(op.a, out);
         collect(op.b, out);
-        if (op.ragged) {
-            collect(op.ragged->begin, out);
-            collect(op.ragged->end, out);
-        }
+        collect(op.ragged, out);
     }
     void operator()(const Attention& op) const {
         collect(op.query, out);
@@ -55,16 +61,22 @@ struct Renamer {
         for (Access& access : expr.accesses) rename(access);
     }
 
+    void rename(std::optional<Ragged>& ragged) const {
+        if (!ragged) return;
+        rename(ragged->begin);
+        rename(ragged->end);
+    }
+
     void operator()(Input&) const {}
     void operator()(Pointwise& op) const { rename(op.expr); }
-    void operator()(Reduce& op) const { rename(op.term); }
+    void operator()(Reduce& op) const {
+        rename(op.term);
+        rename(op.ragged);
+    }
     void operator()(Contract& op) const {
         rename(op.a);
         rename(op.b);
-        if (op.ragged) {
-            rename(op.ragged->begin);
-            rename(op.ragged->end);
-        }
+        rename(op.ragged);
     }
     void operator()(Attention& op) const {
         rename(op.query);
@@ -102,6 +114,7 @@ public:
         Shape space = node_.type.shape;
         space.insert(space.end(), op.extents.begin(), op.extents.end());
         expression(op.term, space);
+        bounds(op.ragged, node_.type.shape);
     }
     void operator()(const Contract& op) const {
         const Shape space(op.space.begin(), op.space.end());
@@ -109,12 +122,7 @@ public:
         access(op.b, space);
         require(op.a.indirect.empty() && op.b.indirect.empty(), "contracts an indirect access");
         require(volume(node_.type.shape) == space[0] * space[1] * space[2], "has the wrong result size");
-        if (!op.ragged) return;
-        for (const Access* bound : {&op.ragged->begin, &op.ragged->end}) {
-            access(*bound, space);
-            require(bound->indirect.empty() && bound->type == DType::I64,
-                    "is ragged by other than plain I64 values");
-        }
+        bounds(op.ragged, space);
     }
     void operator()(const Attention& op) const {
         const auto& s = op.space;
@@ -143,6 +151,15 @@ public:
     }
 
 private:
+    void bounds(const std::optional<Ragged>& ragged, const Shape& space) const {
+        if (!ragged) return;
+        for (const Access* bound : {&ragged->begin, &ragged->end}) {
+            access(*bound, space);
+            require(bound->indirect.empty() && bound->type == DType::I64,
+                    "is ragged by other than plain I64 values");
+        }
+    }
+
     void require(bool holds, const char* what) const {
         if (!holds) {
             throw InternalError(

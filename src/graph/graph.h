@@ -49,16 +49,8 @@ struct Pointwise {
 
 enum class ReduceOp : std::uint8_t { Sum, Max, Min };
 
-/// value[i] = reduction over j of term(i, j); the iteration space is the value's shape, then `extents`.
-struct Reduce {
-    ReduceOp op = ReduceOp::Sum;
-    Shape extents;
-    Expr term;
-    bool operator==(const Reduce&) const = default;
-};
-
-/// The part of a contraction's k that counts for a row: begin <= k < end, I64 values that vary with (b, m) only and are known
-/// on the device alone. `expected` is about how many k a row takes, for estimates.
+/// The part of a reduced dimension that counts for a result: begin <= j < end. Both are I64 and known on the device alone;
+/// they are clamped to the dimension. `expected` is about how many j count for one result, for estimates.
 struct Ragged {
     Access begin;
     Access end;
@@ -66,9 +58,20 @@ struct Ragged {
     bool operator==(const Ragged&) const = default;
 };
 
+/// value[i] = reduction over j of term(i, j); the iteration space is the value's shape, then `extents`. The first of the
+/// extents may be ragged; its bounds vary with i.
+struct Reduce {
+    ReduceOp op = ReduceOp::Sum;
+    Shape extents;
+    Expr term;
+    std::optional<Ragged> ragged = std::nullopt;
+    bool operator==(const Reduce&) const = default;
+};
+
 /// value[b, m, n] = sum over k of a(b, m, n, k) * b(b, m, n, k), accumulated in F32 (F64 for F64). The
 /// iteration space is [B, M, N, K]; a does not vary with n, b does not vary with m. Products of groups of rows, each with
-/// a matrix of its own, are ragged: group and k together are the K of a row, and only its group's part counts.
+/// a matrix of its own, are ragged: group and k together are the K of a row, and only its group's part counts. The bounds
+/// vary with (b, m) only.
 struct Contract {
     std::array<std::int64_t, 4> space{};
     Access a;

@@ -26,16 +26,15 @@ void write_access_line(Writer& out, std::string_view role, const Access& access)
 
 void write_body(Writer&, const Input&) {}
 void write_body(Writer& out, const Pointwise& op) { write(out, op.expr, kValueSigil); }
-void write_body(Writer& out, const Reduce& op) { write(out, op.term, kValueSigil); }
+void write_body(Writer& out, const Reduce& op) {
+    write(out, op.ragged, kValueSigil);
+    write(out, op.term, kValueSigil);
+}
 void write_body(Writer& out, const Contract& op) {
     out.open();
     write_access_line(out, "a", op.a);
     write_access_line(out, "b", op.b);
-    if (op.ragged) {
-        write_access_line(out, "begin", op.ragged->begin);
-        write_access_line(out, "end", op.ragged->end);
-        out.line("expected ", op.ragged->expected);
-    }
+    write(out, op.ragged, kValueSigil);
     out.close();
 }
 void write_body(Writer& out, const Attention& op) {
@@ -120,18 +119,15 @@ Access read_access_line(Reader& in, std::string_view role) {
 
 void read_body(Reader&, Input&) {}
 void read_body(Reader& in, Pointwise& op) { op.expr = read_expr(in, kValueSigil); }
-void read_body(Reader& in, Reduce& op) { op.term = read_expr(in, kValueSigil); }
+void read_body(Reader& in, Reduce& op) {
+    op.ragged = read_ragged(in, kValueSigil);
+    op.term = read_expr(in, kValueSigil);
+}
 void read_body(Reader& in, Contract& op) {
     in.expect("{");
     op.a = read_access_line(in, "a");
     op.b = read_access_line(in, "b");
-    if (in.accept("begin")) {
-        op.ragged.emplace();
-        op.ragged->begin = read_access(in, kValueSigil);
-        op.ragged->end = read_access_line(in, "end");
-        in.expect("expected");
-        op.ragged->expected = in.integer();
-    }
+    op.ragged = read_ragged(in, kValueSigil);
     in.expect("}");
 }
 void read_body(Reader& in, Attention& op) {
@@ -205,6 +201,27 @@ FreshRow read_fresh_row(Reader& in, char sigil) {
     if (in.accept("value")) fresh.value = read_expr(in, sigil);
     in.expect("}");
     return fresh;
+}
+
+void write(Writer& out, const std::optional<Ragged>& ragged, char sigil) {
+    if (!ragged) return;
+    out.line("ragged begin ");
+    write(out, ragged->begin, sigil);
+    out.put(" end ");
+    write(out, ragged->end, sigil);
+    out.put(" expected ", ragged->expected);
+}
+
+std::optional<Ragged> read_ragged(Reader& in, char sigil) {
+    if (!in.accept("ragged")) return std::nullopt;
+    Ragged ragged;
+    in.expect("begin");
+    ragged.begin = read_access(in, sigil);
+    in.expect("end");
+    ragged.end = read_access(in, sigil);
+    in.expect("expected");
+    ragged.expected = in.integer();
+    return ragged;
 }
 
 std::string to_text(const Graph& graph) {

@@ -32,6 +32,8 @@ void write(Writer& out, DType dtype, const Shape& shape);  ///< bf16[1, 576]
 void read_type(Reader& in, DType& dtype, Shape& shape);
 void write(Writer& out, const FreshRow& fresh, char sigil);  ///< Nothing where it is empty.
 [[nodiscard]] FreshRow read_fresh_row(Reader& in, char sigil);
+void write(Writer& out, const std::optional<Ragged>& ragged, char sigil);  ///< Nothing where there is none.
+[[nodiscard]] std::optional<Ragged> read_ragged(Reader& in, char sigil);
 inline constexpr Names<ReduceOp, 3> kReduceNames{"a reduction", {"sum", "max", "min"}};
 
 }  // namespace stretto

@@ -62,8 +62,8 @@ private:
     void cut(std::size_t region, const ReduceRegion& reduce) {
         const Shape outer(reduce.space.begin(), reduce.space.begin() + reduce.kept);
         const std::int64_t total = volume(outer);
-        const std::int64_t share =
-            std::max<std::int64_t>(ceil_div(total, machine_.workers), machine_.consumer_warps);
+        const std::int64_t together = machine_.consumer_warps * (lanes_have_own_results(reduce) ? kLanes : 1);
+        const std::int64_t share = std::max<std::int64_t>(ceil_div(total, machine_.workers), together);
         cut_linear(region, total, round_up(share, unit_of(reduce.stores, outer)));
     }
 

@@ -164,6 +164,36 @@ Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, b
             {}};
 }
 
+/// Sums over parts of a dimension that only the device knows: none, some, all, and bounds outside of it.
+Case ragged_sum(DType type, const Shape& space, std::int32_t kept) {
+    CaseBuilder build;
+    const std::int64_t rows = space[0], extent = space[static_cast<std::size_t>(kept)];
+    const BufferId x = build.buffer(BufferRole::Input, type, space);
+    const BufferId begins = build.buffer(BufferRole::Input, DType::I64, {rows});
+    const BufferId ends = build.buffer(BufferRole::Input, DType::I64, {rows});
+    const Shape outer(space.begin(), space.begin() + kept);
+    const BufferId out = build.buffer(BufferRole::Output, type, outer);
+    IndexMap target = identity_map(outer), bound;
+    for (std::size_t d = 0; d < space.size(); ++d) {
+        bound.dims.push_back({atom(space[d], d == 0 ? 1 : 0)});
+        if (d >= outer.size()) target.dims.push_back({atom(space[d], 0)});
+    }
+    ReduceRegion region{space, kept, ReduceOp::Sum, {}, {}, {}};
+    region.ragged = Ragged{build.through(begins, bound), build.through(ends, bound), extent / 2};
+    region.term.load(build.through(x, identity_map(space)));
+    if (is_narrow_float(type)) region.term.cast(region.term.root(), DType::F32);
+    Store store{build.through(out, target), {}, {}};
+    store.expr.cast(store.expr.acc(0, DType::F32), type);
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    return {"Reduce_ragged_" + std::string(name(type)) + "_" + sizes(space), build.finish(),
+            2 * epsilon(type), 4 * epsilon(DType::F32) * static_cast<double>(extent),
+            [=](BufferMemory& memory) {
+                memory.set(begins, {0, 3, 5, -4, 17});
+                memory.set(ends, {1, 3, static_cast<double>(extent), 9, static_cast<double>(extent) + 7});
+            }};
+}
+
 }  // namespace
 
 std::vector<Case> map_cases() {
@@ -196,6 +226,10 @@ std::vector<Case> reduce_cases() {
     cases.push_back(reduction(ReduceOp::Max, DType::BF16, {3, 40, 2, 3}, 2, true));
     cases.push_back(reduction(ReduceOp::Sum, DType::BF16, {2, 3, 1000}, 2, false));
     cases.push_back(reduction(ReduceOp::Sum, DType::F32, {4, 1}, 1, false));
+    cases.push_back(reduction(ReduceOp::Sum, DType::F32, {270, 33}, 1, true));
+    cases.push_back(reduction(ReduceOp::Min, DType::I64, {70, 67}, 1, true));
+    cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
+    cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
     return cases;
 }
 

@@ -304,6 +304,19 @@ def scattered(t, i, z, rows):
     }
 
 
+def many_sums(x, rows, places, grid):
+    """x [50, 96], rows [300, 96], places [300] in [0, 50), grid [2, 700] in [0, 7): more pairs than are compared"""
+    far = places.reshape(3, 100) - 50
+    return {
+        "rows": put_sum(x, (places,), rows),
+        "rows_of_two": put_sum(x, (far,), rows.reshape(3, 100, 96)),
+        "elements": put_sum(x[:14, :70], (grid[0] * 2, grid[1] * 10), rows.reshape(-1)[:700]),
+        "columns": x.index_add(1, places, rows.t()[:50]),
+        "outer": rows.sum(0),
+        "outer_mean": rows.reshape(3, 100, 96).mean(1),
+    }
+
+
 def grouped_products(x, w, y, ends):
     """x [12, 16], w [3, 16, 8], y [12, 8]; three groups of 5, 0 and 7 rows."""
     return {
@@ -335,6 +348,10 @@ PROGRAMS = {
     "normalizations": (normalizations, (CUBE,)),
     "orders": (orders, (CUBE, integers(-2, 3, 30), numbers(3, 4))),
     "scattered": (scattered, (numbers(7, 5), integers(0, 7, 2, 3), CUBE, numbers(2, 3, 5))),
+    "many_sums": (
+        many_sums,
+        (numbers(50, 96), numbers(300, 96), integers(0, 50, 300), integers(0, 7, 2, 700)),
+    ),
     "grouped_products": (
         grouped_products,
         (numbers(12, 16), numbers(3, 16, 8), numbers(12, 8), torch.tensor([5, 5, 12], dtype=torch.int32)),

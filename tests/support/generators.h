@@ -141,7 +141,7 @@ inline decltype(Node::op) pick_op(std::int64_t values) {
         case 1:
             return Pointwise{pick_expr(values)};
         case 2:
-            return Reduce{pick_enum(ReduceOp::Min), pick_shape(), pick_expr(values)};
+            return Reduce{pick_enum(ReduceOp::Min), pick_shape(), pick_expr(values), pick_ragged(values)};
         case 3:
             return Contract{pick_space<4>(), pick_access(values), pick_access(values), pick_ragged(values)};
         case 4:

@@ -77,6 +77,10 @@ public:
             for_each(op.extents, [&](const Coordinate& reduced, std::size_t) {
                 Coordinate at = kept;
                 at.insert(at.end(), reduced.begin(), reduced.end());
+                const auto j = static_cast<double>(reduced.empty() ? 0 : reduced.front());
+                const bool counts = !op.ragged || (element(op.ragged->begin, kept, {}) <= j &&
+                                                   j < element(op.ragged->end, kept, {}));
+                if (!counts) return;
                 const double x = value_of(op.term, at);
                 if (op.op == ReduceOp::Sum) total += x;
                 if (op.op == ReduceOp::Max) total = std::max(total, x);

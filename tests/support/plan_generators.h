@@ -51,7 +51,11 @@ inline RegionBody pick_body(std::int64_t buffers) {
         case 1: {
             const Shape space = pick_shape();
             const auto kept = static_cast<std::int32_t>(pick(0, static_cast<std::int64_t>(space.size())));
-            return ReduceRegion{space, kept, pick_enum(ReduceOp::Min), pick_expr(buffers),
+            return ReduceRegion{space,
+                                kept,
+                                pick_enum(ReduceOp::Min),
+                                pick_expr(buffers),
+                                pick_ragged(buffers),
                                 pick_stores(buffers)};
         }
         case 2:

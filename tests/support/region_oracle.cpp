@@ -53,6 +53,7 @@ public:
             for_each(reduced, [&](const Coordinate& rest) {
                 Coordinate at = output;
                 at.insert(at.end(), rest.begin(), rest.end());
+                if (region.ragged && !counts(*region.ragged, at, rest.front())) return;
                 const double x = nodes_of(region.term, at, {}).back();
                 if (region.op == ReduceOp::Sum) total += x;
                 if (region.op == ReduceOp::Max) total = std::max(total, x);
@@ -62,6 +63,15 @@ public:
             at.resize(region.space.size(), 0);
             store(region.stores, at, {{total}, {}});
         });
+    }
+
+    [[nodiscard]] bool counts(const Ragged& ragged, const Coordinate& at, std::int64_t j) const {
+        const auto bound = [&](const Access& access) {
+            Expr expr;
+            expr.load(access);
+            return nodes_of(expr, at, {}).back();
+        };
+        return bound(ragged.begin) <= static_cast<double>(j) && static_cast<double>(j) < bound(ragged.end);
     }
 
     void operator()(const MatMulRegion& region) {

@@ -62,4 +62,40 @@ struct Reduce {
     }
 };
 
+/// One lane per kept position. Of the position's terms, counted from the first that counts, sum s takes s, s + kSums, …;
+/// the sums then meet in a butterfly. Neighbouring lanes read neighbouring elements where an outer dimension is reduced.
+/// F: as for Reduce, and begin(kept) and end(kept), the terms that count.
+template <class F>
+struct ReduceAcross {
+    static constexpr int kSums = 4;
+
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        using Acc = typename F::Acc;
+        const F f{Operands(record, launch)};
+        const typename F::Combine combine;
+        const I32 end = record.tile[0].end;
+        for (I32 kept = record.tile[0].begin + static_cast<I32>(threadIdx.x); kept < end;
+             kept += Config::kThreads) {
+            Acc acc[kSums];
+#pragma unroll
+            for (Acc& sum : acc) sum = F::Combine::template start<Acc>();
+            const I32 last = f.end(kept);
+            I32 reduced = f.begin(kept);
+#pragma unroll 4
+            for (; reduced + kSums <= last; reduced += kSums) {
+#pragma unroll
+                for (int s = 0; s < kSums; ++s) acc[s] = combine(acc[s], f.term(kept, reduced + s));
+            }
+#pragma unroll
+            for (int s = 0; s < kSums; ++s) {
+                if (reduced + s < last) acc[s] = combine(acc[s], f.term(kept, reduced + s));
+            }
+            f.store(kept, combine(combine(acc[0], acc[2]), combine(acc[1], acc[3])));
+        }
+        return cursor;
+    }
+};
+
 }  // namespace stretto::device

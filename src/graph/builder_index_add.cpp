@@ -1,0 +1,136 @@
+#include <utility>
+
+#include "graph/builder.h"
+#include "graph/indexing.h"
+#include "graph/promote.h"
+
+namespace stretto {
+namespace {
+
+using Nodes = std::vector<std::int32_t>;
+
+/// Up to so many pairs of a place and a value, every place looks at every value; of more it finds its own first.
+constexpr std::int64_t kFewPairs = 1 << 20;
+
+Shape with_last(Shape shape, std::int64_t extent) {
+    shape.push_back(extent);
+    return shape;
+}
+
+/// The row-major strides of the indexed dimensions among themselves; 0 for the others.
+Shape strides_of(const Shape& shape, const std::vector<bool>& indexed) {
+    Shape strides(shape.size(), 0);
+    std::int64_t stride = 1;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+        if (indexed[d]) strides[d] = std::exchange(stride, stride * shape[d]);
+    }
+    return strides;
+}
+
+}  // namespace
+
+Tensor GraphBuilder::index_add(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
+                               const Tensor& values) {
+    const std::vector<Tensor> given = index_tensors(x, indices);
+    const std::vector<bool> indexed = indexed_dims(x, indices);
+    const Indexing at = indexing(identity_map(x.shape()), indexed, given.front().shape());
+    const Shape strides = strides_of(x.shape(), indexed);
+    const std::int64_t count = volume(given.front().shape());
+    // Values as rows: one for each position that the indices span, with the dimensions of x that are not indexed.
+    std::vector<int> order;
+    Shape rows{count};
+    for (std::size_t d = 0; d < at.count; ++d) order.push_back(static_cast<int>(at.begin + d));
+    for (std::size_t d = 0; d < at.shape.size(); ++d) {
+        if (d >= at.begin && d < at.begin + at.count) continue;
+        order.push_back(static_cast<int>(d));
+        rows.push_back(at.shape[d]);
+    }
+    const Tensor added = reshape(permute(broadcast(values, at.shape), order), rows);
+    const Tensor places = reshape(place_of(given, x.shape(), indexed, strides), {count});
+    const Tensor sum = volume(x.shape()) * count <= kFewPairs ? matching_sum(x, added, places, strides)
+                                                              : segment_sum(x, added, places, strides);
+    return apply(Op::Add, {x, sum}, x.dtype);
+}
+
+/// The row-major number, among the indexed dimensions, of the place that each position of the indices names; I64.
+Tensor GraphBuilder::place_of(const std::vector<Tensor>& indices, const Shape& shape,
+                              const std::vector<bool>& indexed, const Shape& strides) {
+    return pointwise(indices, DType::I64, [&](Expr& e, const Nodes& n) {
+        const auto number = [&](std::int64_t x) { return e.constant(static_cast<double>(x), DType::I64); };
+        std::int32_t place = number(0);
+        std::size_t next = 0;
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+            if (!indexed[d]) continue;
+            const std::int32_t index = e.cast(n[next++], DType::I64);
+            const std::int32_t from_end = e.apply(Op::Add, {index, number(shape[d])});
+            const std::int32_t here =
+                e.apply(Op::Select, {e.apply(Op::Lt, {index, number(0)}), from_end, index});
+            place = e.apply(Op::Add, {place, e.apply(Op::Mul, {here, number(strides[d])})});
+        }
+        return place;
+    });
+}
+
+/// For each element of x the sum of the rows' elements whose place is its own: over all of them, zero for the others.
+Tensor GraphBuilder::matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places,
+                                  const Shape& strides) {
+    const DType compute = compute_type(x.dtype);
+    const std::int64_t count = places.shape()[0];
+    const Shape space = with_last(x.shape(), count);
+    std::vector<int> order;
+    for (int d = 1; d <= static_cast<int>(rows.rank()); ++d)
+        order.push_back(d % static_cast<int>(rows.rank()));
+    Tensor spread = permute(rows, order);
+    for (std::size_t d = 0; d < x.rank(); ++d) {
+        if (strides[d] != 0) spread = unsqueeze(spread, static_cast<int>(d));
+    }
+    const Tensor terms = pointwise(
+        {broadcast(spread, space), broadcast(places, space)}, compute, [&](Expr& e, const Nodes& n) {
+            std::int32_t own = e.constant(0, DType::I64);
+            for (std::size_t d = 0; d < x.rank(); ++d) {
+                if (strides[d] == 0) continue;
+                const std::int32_t stride = e.constant(static_cast<double>(strides[d]), DType::I64);
+                own = e.apply(Op::Add, {own, e.apply(Op::Mul, {e.index(static_cast<int>(d)), stride})});
+            }
+            const std::int32_t mine = e.apply(Op::Eq, {n[1], own});
+            return e.apply(Op::Select, {mine, e.cast(n[0], compute), e.constant(0, compute)});
+        });
+    return reduce(ReduceOp::Sum, terms, {-1}, false, compute);
+}
+
+/// The same, over the rows in the order of their places: an element's own are neighbours.
+Tensor GraphBuilder::segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places,
+                                 const Shape& strides) {
+    const DType compute = compute_type(x.dtype);
+    const std::int64_t count = places.shape()[0];
+    const Tensor sorted = index(rows, {argsort(places, 0, false)});
+    std::int64_t place_count = 1;
+    for (std::size_t d = 0; d < x.rank(); ++d) place_count *= strides[d] != 0 ? x.shape()[d] : 1;
+    const Tensor before =
+        pointwise({broadcast(places, {place_count + 1, count})}, DType::I64, [](Expr& e, const Nodes& n) {
+            return e.apply(Op::Select, {e.apply(Op::Lt, {n[0], e.index(0)}), e.constant(1, DType::I64),
+                                        e.constant(0, DType::I64)});
+        });
+    const Tensor bounds = reduce(ReduceOp::Sum, before, {1}, false, DType::I64);
+    const auto bound = [&](std::int64_t after) {
+        Access own = access(bounds);
+        own.map = {{}, after};
+        for (std::size_t d = 0; d < x.rank(); ++d) own.map.dims.push_back({atom(x.shape()[d], strides[d])});
+        return own;
+    };
+    Access element = access(sorted);
+    std::vector<std::vector<Atom>> digits = std::exchange(element.map.dims, {});
+    std::size_t next = 1;
+    for (std::size_t d = 0; d < x.rank(); ++d) {
+        element.map.dims.push_back(strides[d] != 0 ? std::vector<Atom>{atom(x.shape()[d], 0)}
+                                                   : digits[next++]);
+    }
+    element.map.dims.push_back(digits.front());
+    Reduce sum{
+        ReduceOp::Sum, {count}, {}, Ragged{bound(0), bound(1), (count + place_count - 1) / place_count}};
+    const std::int32_t value = sum.term.load(std::move(element));
+    if (compute_type(sorted.dtype) != compute || sorted.dtype != compute) sum.term.cast(value, compute);
+    return add({{compute, x.shape()}, std::move(sum), {}});
+}
+
+}  // namespace stretto
