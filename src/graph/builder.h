@@ -115,16 +115,12 @@ private:
     Tensor contract(const Tensor& a, const Tensor& b, DType result);
     Tensor grouped_rows(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
     Tensor grouped_inner(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
-    Tensor place_of(const std::vector<Tensor>& indices, const Shape& shape, const std::vector<bool>& indexed,
-                    const Shape& strides);
     Tensor matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
                                                     const std::vector<std::optional<Tensor>>& indices) const;
     Tensor linear_positions(const std::vector<Tensor>& given, const Shape& extents);
-    Tensor matches(const Tensor& row_positions, const Tensor& positions, DType dtype);
-    Tensor summed_rows(const Tensor& positions, const Tensor& added, std::int64_t rows);
     [[nodiscard]] std::size_t dim_of(const Tensor& x, int dim) const;
     [[nodiscard]] Tensor broadcast(const Tensor& x, const Shape& shape) const;
     [[nodiscard]] Shape common_shape(const std::vector<Tensor>& operands) const;

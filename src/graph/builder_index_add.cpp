@@ -12,6 +12,8 @@ using Nodes = std::vector<std::int32_t>;
 /// Up to so many pairs of a place and a value, every place looks at every value; of more it finds its own first.
 constexpr std::int64_t kFewPairs = 1 << 20;
 
+std::int32_t integer(Expr& e, std::int64_t value) { return e.add({Op::Const, DType::I64, {}, value, 0}); }
+
 Shape with_last(Shape shape, std::int64_t extent) {
     shape.push_back(extent);
     return shape;
@@ -36,6 +38,10 @@ Tensor GraphBuilder::index_add(const Tensor& x, const std::vector<std::optional<
     const Indexing at = indexing(identity_map(x.shape()), indexed, given.front().shape());
     const Shape strides = strides_of(x.shape(), indexed);
     const std::int64_t count = volume(given.front().shape());
+    Shape extents;
+    for (std::size_t d = 0; d < x.rank(); ++d) {
+        if (indexed[d]) extents.push_back(x.shape()[d]);
+    }
     // Values as rows: one for each position that the indices span, with the dimensions of x that are not indexed.
     std::vector<int> order;
     Shape rows{count};
@@ -46,29 +52,28 @@ Tensor GraphBuilder::index_add(const Tensor& x, const std::vector<std::optional<
         rows.push_back(at.shape[d]);
     }
     const Tensor added = reshape(permute(broadcast(values, at.shape), order), rows);
-    const Tensor places = reshape(place_of(given, x.shape(), indexed, strides), {count});
+    const Tensor places = linear_positions(given, extents);
     const Tensor sum = volume(x.shape()) * count <= kFewPairs ? matching_sum(x, added, places, strides)
                                                               : segment_sum(x, added, places, strides);
     return apply(Op::Add, {x, sum}, x.dtype);
 }
 
-/// The row-major number, among the indexed dimensions, of the place that each position of the indices names; I64.
-Tensor GraphBuilder::place_of(const std::vector<Tensor>& indices, const Shape& shape,
-                              const std::vector<bool>& indexed, const Shape& strides) {
-    return pointwise(indices, DType::I64, [&](Expr& e, const Nodes& n) {
-        const auto number = [&](std::int64_t x) { return e.constant(static_cast<double>(x), DType::I64); };
-        std::int32_t place = number(0);
-        std::size_t next = 0;
-        for (std::size_t d = 0; d < shape.size(); ++d) {
-            if (!indexed[d]) continue;
-            const std::int32_t index = e.cast(n[next++], DType::I64);
-            const std::int32_t from_end = e.apply(Op::Add, {index, number(shape[d])});
-            const std::int32_t here =
-                e.apply(Op::Select, {e.apply(Op::Lt, {index, number(0)}), from_end, index});
-            place = e.apply(Op::Add, {place, e.apply(Op::Mul, {here, number(strides[d])})});
+/// The positions x[indices] as one number each, counted over the indexed dimensions alone. [N]
+Tensor GraphBuilder::linear_positions(const std::vector<Tensor>& given, const Shape& extents) {
+    const std::int64_t count = volume(given.front().shape());
+    std::vector<Tensor> flat;
+    for (const Tensor& index : given) flat.push_back(reshape(index, {count}));
+    return contiguous(pointwise(flat, DType::I64, [&](Expr& e, const Nodes& n) {
+        std::int32_t position = integer(e, 0);
+        for (std::size_t i = 0; i < n.size(); ++i) {
+            const auto extent = integer(e, extents[i]);
+            const auto at = e.cast(n[i], DType::I64);
+            const auto negative = e.apply(Op::Lt, DType::Bool, {at, integer(e, 0)});
+            const auto counted = e.apply(Op::Select, {negative, e.apply(Op::Add, {at, extent}), at});
+            position = e.apply(Op::Add, {e.apply(Op::Mul, {position, extent}), counted});
         }
-        return place;
-    });
+        return position;
+    }));
 }
 
 /// For each element of x the sum of the rows' elements whose place is its own: over all of them, zero for the others.
@@ -86,10 +91,10 @@ Tensor GraphBuilder::matching_sum(const Tensor& x, const Tensor& rows, const Ten
     }
     const Tensor terms = pointwise(
         {broadcast(spread, space), broadcast(places, space)}, compute, [&](Expr& e, const Nodes& n) {
-            std::int32_t own = e.constant(0, DType::I64);
+            std::int32_t own = integer(e, 0);
             for (std::size_t d = 0; d < x.rank(); ++d) {
                 if (strides[d] == 0) continue;
-                const std::int32_t stride = e.constant(static_cast<double>(strides[d]), DType::I64);
+                const std::int32_t stride = integer(e, strides[d]);
                 own = e.apply(Op::Add, {own, e.apply(Op::Mul, {e.index(static_cast<int>(d)), stride})});
             }
             const std::int32_t mine = e.apply(Op::Eq, {n[1], own});
@@ -108,8 +113,7 @@ Tensor GraphBuilder::segment_sum(const Tensor& x, const Tensor& rows, const Tens
     for (std::size_t d = 0; d < x.rank(); ++d) place_count *= strides[d] != 0 ? x.shape()[d] : 1;
     const Tensor before =
         pointwise({broadcast(places, {place_count + 1, count})}, DType::I64, [](Expr& e, const Nodes& n) {
-            return e.apply(Op::Select, {e.apply(Op::Lt, {n[0], e.index(0)}), e.constant(1, DType::I64),
-                                        e.constant(0, DType::I64)});
+            return e.apply(Op::Select, {e.apply(Op::Lt, {n[0], e.index(0)}), integer(e, 1), integer(e, 0)});
         });
     const Tensor bounds = reduce(ReduceOp::Sum, before, {1}, false, DType::I64);
     const auto bound = [&](std::int64_t after) {
