@@ -62,7 +62,7 @@ def load_optimizer_state(
 
     def apply() -> None:
         for target, source in copies:
-            target.copy_(torch.as_tensor(source))
+            target.copy_(torch.as_tensor(source, dtype=target.dtype))
 
     return apply
 

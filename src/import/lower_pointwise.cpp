@@ -153,6 +153,12 @@ Id logical_xor(const Formula& f) {
     return f.test(Op::Ne, {f.e.cast(f.x[0], DType::Bool), f.e.cast(f.x[1], DType::Bool)});
 }
 
+Id sign(const Formula& f) {
+    const Id zero = f.number(0);
+    const Id negative = f.op(Op::Select, {f.test(Op::Lt, {f.x[0], zero}), f.number(-1), zero});
+    return f.op(Op::Select, {f.test(Op::Lt, {zero, f.x[0]}), f.number(1), negative});
+}
+
 Id isnan(const Formula& f) { return f.test(Op::Ne, {f.x[0], f.x[0]}); }
 
 /// Keeps the elements on one side of a diagonal.
@@ -228,6 +234,7 @@ const std::vector<Row>& rows() {
         {"aten.__xor__", {"self", "other"}, bitwise<Op::Ne, Op::BitXor>},
         {"aten.__lshift__", {"self", "other"}, plain<Op::ShiftLeft>},
         {"aten.__rshift__", {"self", "other"}, plain<Op::ShiftRight>},
+        {"aten.sign", {"self"}, sign},
         {"aten.isnan", {"self"}, isnan},
         {"aten.tril", {"self"}, triangle<true>},
         {"aten.triu", {"self"}, triangle<false>},

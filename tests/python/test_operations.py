@@ -56,6 +56,7 @@ def functions(x, p):
         "base_pow": torch.pow(2.0, x),
         "tril": x.tril(-1),
         "triu": x.triu(1),
+        "sign": x.sign(),
         "isnan": x.log().isnan(),
     }
 
