@@ -35,7 +35,7 @@ _KEPT = (
 _KEPT_METADATA = ("val", "nn_module_stack")
 
 # Marks a program that went through `functional`, which takes seconds for a deep model.
-_FUNCTIONAL_KEY = "stretto_functional"
+FUNCTIONAL_KEY = "stretto_functional"
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,20 @@ def trace(
 
 def functional(program: ExportedProgram) -> ExportedProgram:
     """The same program without in-place operations, in operations that the importer knows."""
-    if program.graph_module.meta.get(_FUNCTIONAL_KEY):
+    if program.graph_module.meta.get(FUNCTIONAL_KEY):
         return program
+    with torch.no_grad(), _quiet():
+        program = program.run_decompositions(decompositions())
+    program.graph_module.meta[FUNCTIONAL_KEY] = True
+    return program
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions, without those of operations that the importer lowers whole."""
     table = torch.export.default_decompositions()
     for operation in [op for op in table if op.name() in _KEPT]:
         del table[operation]
-    with torch.no_grad(), _quiet():
-        program = program.run_decompositions(table)
-    program.graph_module.meta[_FUNCTIONAL_KEY] = True
-    return program
+    return table
 
 
 def capture(program: ExportedProgram) -> Capture:

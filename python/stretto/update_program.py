@@ -13,17 +13,16 @@ Everything that lives between updates is a buffer of the exported module, under 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from .capture import functional, trace
+from .assemble import assemble, leaf_names, traced
 from .errors import UserError
 from .objective import CapturedObjective
 from .optimizers import Optimizer, Settings, selects
@@ -119,7 +118,7 @@ def export_update(
     With `accumulate` it is the part for all microbatches but the last: gradients are added up, the model
     stays.
     """
-    batch, batch_spec = pytree.tree_flatten((args, kwargs))
+    batch = pytree.tree_leaves((args, kwargs))
     positions = [at for at, leaf in enumerate(batch) if isinstance(leaf, Tensor)]
     names = list(state)
     changed: list[str] = []
@@ -135,62 +134,8 @@ def export_update(
         return [*results, *new.values()]
 
     operands = [tensor.detach() for tensor in state.values()] + [batch[at] for at in positions]
-    traced = make_fx(flat, tracing_mode="fake")(*operands)
-    traced.graph.eliminate_dead_code()
-    traced.recompile()
-    module = _UpdateModule(state, traced, changed, positions, batch_spec, objective)
-    return functional(trace(module, args, kwargs))
-
-
-class _UpdateModule(torch.nn.Module):
-    """The traced update with its state in buffers."""
-
-    def __init__(
-        self,
-        state: Tensors,
-        traced: torch.fx.GraphModule,
-        changed: Sequence[str],
-        positions: Sequence[int],
-        batch_spec: pytree.TreeSpec,
-        objective: CapturedObjective,
-    ):
-        super().__init__()
-        for name, tensor in state.items():
-            _register(self, name, tensor)
-        self.forward = _forward(self, list(state), traced, changed, positions, objective)
-
-
-def _forward(
-    module: torch.nn.Module,
-    names: Sequence[str],
-    traced: torch.fx.GraphModule,
-    changed: Sequence[str],
-    positions: Sequence[int],
-    objective: CapturedObjective,
-) -> Callable[..., tuple[Tensor, ...]]:
-    interpreter = torch.fx.Interpreter(traced)
-
-    def forward(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        held = {name: module.get_buffer(name) for name in names}
-        leaves = pytree.tree_leaves((args, kwargs))
-        results = interpreter.run(*held.values(), *(leaves[at] for at in positions))
-        count = len(results) - len(changed)
-        for name, value in zip(changed, results[count:], strict=True):
-            held[name].copy_(value)
-        return tuple(results[:count])
-
-    forward.__signature__ = objective.signature  # type: ignore[attr-defined]
-    return forward
-
-
-def _register(module: torch.nn.Module, name: str, tensor: Tensor) -> None:
-    """Registers a buffer under a dotted name."""
-    *path, last = name.split(".")
-    for part in path:
-        if part not in module._modules:
-            module.add_module(part, torch.nn.Module())
-        module = module._modules[part]
-    module.register_buffer(last, tensor)
+    inputs = leaf_names(objective.signature, args, kwargs)
+    return assemble(traced(flat, operands), state, changed, args, kwargs, inputs)
 
 
 def _gradients(

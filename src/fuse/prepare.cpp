@@ -74,16 +74,52 @@ Expr combination(ValueId partial, const Attention& op, const Type& type) {
     return extracted(expr, expr.cast(expr.apply(Op::Div, {sum, weight}), type.dtype));
 }
 
+/// For each value whether it is an Update that may change its state in place: no other Update starts from the same value,
+/// or it is the chosen one of them, and a state input changes only on the way to its next value.
+std::vector<bool> in_place(const Graph& graph) {
+    std::vector<bool> leads_to_output(graph.nodes.size(), false);
+    for (const Output& output : graph.outputs) {
+        if (!output.state_input.valid()) continue;
+        std::vector<ValueId> chain;
+        ValueId value = output.value;
+        while (const auto* update = std::get_if<Update>(&graph[value].op)) {
+            chain.push_back(value);
+            value = update->state;
+        }
+        if (value != output.state_input) continue;
+        for (ValueId link : chain) leads_to_output[link.index()] = true;
+    }
+    std::vector<ValueId> chosen(graph.nodes.size());
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        const auto* update = std::get_if<Update>(&graph.nodes[i].op);
+        if (update == nullptr) continue;
+        ValueId& best = chosen[update->state.index()];
+        if (!best.valid() || !leads_to_output[best.index()]) best = ValueId(static_cast<std::int64_t>(i));
+    }
+    std::vector<bool> result(graph.nodes.size(), false);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        const auto* update = std::get_if<Update>(&graph.nodes[i].op);
+        if (update == nullptr || chosen[update->state.index()].index() != i) continue;
+        const bool of_input = std::holds_alternative<Input>(graph[update->state].op);
+        result[i] = !of_input || leads_to_output[i];
+    }
+    return result;
+}
+
 class Preparation {
 public:
     Preparation(const Graph& graph, const Machine& machine, const UpdateCare& care)
-        : from_(graph), machine_(machine), care_(care), renamed_(graph.nodes.size()) {}
+        : from_(graph),
+          machine_(machine),
+          care_(care),
+          renamed_(graph.nodes.size()),
+          in_place_(in_place(graph)) {}
 
     Graph run() {
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
             Node node = from_.nodes[i];
             rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
-            renamed_[i] = convert(std::move(node));
+            renamed_[i] = convert(std::move(node), in_place_[i]);
         }
         for (const auto& [value, bytes] : from_.constants)
             to_.constants.emplace_back(renamed_[value.index()], bytes);
@@ -104,10 +140,10 @@ private:
         return add({type, Pointwise{std::move(expr)}, to_[value].source});
     }
 
-    ValueId convert(Node node) {
+    ValueId convert(Node node, bool in_place) {
         if (std::holds_alternative<Attention>(node.op)) return split(std::move(node));
         if (auto* update = std::get_if<Update>(&node.op)) {
-            copy_state_if_needed(*update);
+            copy_state_if_needed(*update, in_place);
             return add_update(std::move(node));
         }
         return add(std::move(node));
@@ -127,10 +163,8 @@ private:
         return add({{type.dtype, whole}, Pointwise{combination(partial, copy, type)}, source});
     }
 
-    void copy_state_if_needed(Update& update) {
-        const auto* input = std::get_if<Input>(&to_[update.state].op);
-        const bool fixed = input != nullptr && (input->role != Role::State || !written_back(update.state));
-        if (care_.copied.count(updates_) == 0 && !fixed) return;
+    void copy_state_if_needed(Update& update, bool in_place) {
+        if (care_.copied.count(updates_) == 0 && in_place) return;
         const ValueId copy = add_copy(update.state);
         update.state = copy;
         update.target.source = copy.value;
@@ -148,12 +182,6 @@ private:
             update.expr = std::move(rest);
         }
         return add(std::move(node));
-    }
-
-    [[nodiscard]] bool written_back(ValueId state) const {
-        return std::any_of(from_.outputs.begin(), from_.outputs.end(), [&](const Output& output) {
-            return output.state_input.valid() && renamed_[output.state_input.index()] == state;
-        });
     }
 
     /// The input whose buffer the value lives in, through updates in place; invalid for others.
@@ -190,6 +218,7 @@ private:
     const Machine& machine_;
     const UpdateCare& care_;
     std::vector<ValueId> renamed_;
+    std::vector<bool> in_place_;  ///< by value of `from_`
     Graph to_;
     std::size_t updates_ = 0;
     std::set<ValueId> taken_;

@@ -17,8 +17,8 @@ struct UpdateCare {
 /// - attention over a long context is split for the machine; an expression combines the parts;
 /// - a state's new value is an Update of it;
 /// - each result is a value of its own, not an input or a state;
-/// - an Update whose old value is still needed, or may not be changed, works on a copy: those of inputs that are
-///   not written back, and those in `care.copied`;
+/// - an Update whose old value is still needed, or may not be changed, works on a copy: all but one of the same value,
+///   those of inputs that do not lead to the input's next value, and those in `care.copied`;
 /// - the new elements of the updates in `care.separated` are a value of their own, for updates that would otherwise
 ///   read elements of the state that they have changed already.
 [[nodiscard]] Graph prepare(const Graph& graph, const Machine& machine, const UpdateCare& care);

@@ -118,6 +118,7 @@ private:
     Tensor matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
+    Tensor within(const Tensor& x, const Tensor& values, int dim, std::int64_t begin, std::int64_t end);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
                                                     const std::vector<std::optional<Tensor>>& indices) const;
     Tensor linear_positions(const std::vector<Tensor>& given, const Shape& extents);

@@ -27,6 +27,12 @@ bool is_bijection(const IndexMap& map, const Shape& value) {
     });
 }
 
+/// Is the value one constant everywhere?
+bool is_fill(const Node& node) {
+    const auto* op = std::get_if<Pointwise>(&node.op);
+    return op != nullptr && op->expr.nodes.size() == 1 && op->expr.nodes.front().op == Op::Const;
+}
+
 /// Can indirect coordinates take the indexed dimensions? Each must be one unmasked digit.
 bool is_strided(const IndexMap& map, const std::vector<bool>& indexed) {
     for (std::size_t d = 0; d < map.dims.size(); ++d) {
@@ -118,6 +124,7 @@ Tensor GraphBuilder::index_put(const Tensor& x, const std::vector<std::optional<
 
 Tensor GraphBuilder::slice_scatter(const Tensor& x, const Tensor& values, int dim, std::int64_t begin,
                                    std::int64_t end, std::int64_t step) {
+    if (step == 1 && is_fill(graph_[x.value])) return within(x, values, dim, begin, end);
     const bool direct = is_bijection(x.map, graph_[x.value].type.shape);
     Tensor state = direct ? x : copied(x);
     Tensor part = slice(state, dim, begin, end, step);

@@ -1,16 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "graph/builder.h"
 #include "graph/promote.h"
 
 namespace stretto {
-namespace {
 
 using Nodes = std::vector<std::int32_t>;
-
-}  // namespace
 
 Tensor GraphBuilder::scatter(const Tensor& x, int dim, const Tensor& index, const Tensor& values) {
     const std::size_t d = dim_of(x, dim);
@@ -35,6 +33,17 @@ Tensor GraphBuilder::scatter(const Tensor& x, int dim, const Tensor& index, cons
         });
     }
     return result;
+}
+
+/// Around a part of a constant there is nothing to keep: an expression does, which its readers take in.
+Tensor GraphBuilder::within(const Tensor& x, const Tensor& values, int dim, std::int64_t begin,
+                            std::int64_t end) {
+    const std::size_t d = dim_of(x, dim);
+    const std::int64_t extent = x.shape()[d];
+    const std::int64_t from = std::clamp<std::int64_t>(begin < 0 ? begin + extent : begin, 0, extent);
+    const Shape part = slice(x, dim, begin, end).shape();
+    const Tensor before = slice(x, dim, 0, from), after = slice(x, dim, from + part[d], extent);
+    return concat({before, expand(cast(values, x.dtype), part), after}, dim);
 }
 
 }  // namespace stretto

@@ -87,6 +87,14 @@ Id pow(const Formula& f) {
 
 Id square(const Formula& f) { return f.mul(f.x[0], f.x[0]); }
 Id silu(const Formula& f) { return f.mul(f.x[0], f.op(Op::Sigmoid, {f.x[0]})); }
+
+/// grad * s * (1 + x * (1 - s)), with s = sigmoid(x)
+Id silu_backward(const Formula& f) {
+    const Id s = f.op(Op::Sigmoid, {f.x[1]});
+    const Id rest = f.op(Op::Sub, {f.number(1), s});
+    return f.mul(f.x[0], f.mul(s, f.add(f.number(1), f.mul(f.x[1], rest))));
+}
+
 Id relu(const Formula& f) { return f.op(Op::Max, {f.x[0], f.number(0)}); }
 
 Id gelu(const Formula& f) {
@@ -202,6 +210,7 @@ const std::vector<Row>& rows() {
         {"aten.floor", {"self"}, plain<Op::Floor>},
         {"aten.ceil", {"self"}, plain<Op::Ceil>},
         {"aten.silu", {"self"}, silu},
+        {"aten.silu_backward", {"grad_output", "self"}, silu_backward},
         {"aten.gelu", {"self"}, gelu},
         {"aten.relu", {"self"}, relu},
         {"aten.leaky_relu", {"self"}, leaky_relu},

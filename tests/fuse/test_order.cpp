@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "fuse/fuse.h"
 #include "graph/builder.h"
@@ -72,6 +74,48 @@ TEST(FuseOrder, SeparateRingsEachWaitAside) {
         b.update_state(second, b.apply(Op::Sub, {product, second}, DType::F32), names[1]);
     }
     EXPECT_EQ(fused(b).regions.size(), 60U);
+}
+
+/// What `count` sums read of one value, each after one of its rows has been replaced.
+std::set<std::string> buffers_of_branches(Role role, int count) {
+    GraphBuilder b;
+    const Tensor base =
+        b.apply(Op::Mul, {b.input(role, "x", DType::F32, {64, 512}), b.full({1}, 3, DType::F32)}, DType::F32);
+    for (int i = 0; i < count; ++i) {
+        const Tensor row = b.input(Role::User, fmt::format("row{}", i), DType::F32, {1, 512});
+        const Tensor changed = b.slice_scatter(base, row, 0, i, i + 1);
+        b.output(b.reduce(ReduceOp::Sum, changed, {0}, false, DType::F32), fmt::format("sum{}", i));
+    }
+    const RegionGraph graph = fused(b);
+    std::set<std::string> read;
+    for (const Region& region : graph.regions) {
+        if (!std::holds_alternative<ReduceRegion>(region.body)) continue;
+        for (const Use& use : uses(region)) {
+            if (!use.write) read.insert(fmt::format("{}", use.access->source));
+        }
+    }
+    return read;
+}
+
+TEST(FuseOrder, UpdatesOfOneValueDoNotShareItsBuffer) {
+    EXPECT_EQ(buffers_of_branches(Role::User, 2).size(), 2U);
+    EXPECT_EQ(buffers_of_branches(Role::User, 5).size(), 5U);
+}
+
+TEST(FuseOrder, AnUpdateThatIsNotTheStatesNextValueLeavesTheStateAlone) {
+    GraphBuilder b;
+    const Tensor state = b.input(Role::State, "s", DType::F32, {64, 512});
+    const Tensor row = b.input(Role::User, "row", DType::F32, {1, 512});
+    const Tensor changed = b.slice_scatter(state, row, 0, 3, 4);
+    b.output(b.reduce(ReduceOp::Sum, changed, {0}, false, DType::F32), "sum");
+    b.update_state(state, b.slice_scatter(state, row, 0, 5, 6), "s");
+    const RegionGraph graph = fused(b);
+    int writes = 0;
+    for (const Region& region : graph.regions) {
+        for (const Use& use : uses(region))
+            writes += use.write && graph[BufferId(use.access->source)].name == "s";
+    }
+    EXPECT_EQ(writes, 1);
 }
 
 }  // namespace

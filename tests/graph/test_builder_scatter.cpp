@@ -99,6 +99,17 @@ TEST_F(ScatterTest, AScatterOfManyPositionsIsRefusedWithItsLimit) {
     EXPECT_THROW((void)b.scatter(x, 1, at, random({4, 17})), UserError);
 }
 
+TEST_F(ScatterTest, APartOfAConstantIsAnExpression) {
+    const Tensor part = random({3, 2});
+    const Tensor whole = b.slice_scatter(b.full({3, 7}, 1.5, DType::F32), part, -1, -4, -2);
+    EXPECT_TRUE(std::holds_alternative<Pointwise>(b.graph()[whole.value].op));
+    Elements wanted(21, 1.5);
+    for (std::size_t i = 0; i < 3; ++i) {
+        for (std::size_t j = 0; j < 2; ++j) wanted[i * 7 + 3 + j] = of(part)[i * 2 + j];
+    }
+    expect_near(result(whole), wanted);
+}
+
 TEST_F(ScatterTest, ALongConcatenationIsMadeOfShortOnes) {
     std::vector<Tensor> parts;
     Elements wanted;

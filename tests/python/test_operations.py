@@ -65,6 +65,7 @@ def arithmetic(x, y, c):
     return {
         "add": x + y,
         "add_alpha": torch.add(x, y, alpha=0.3),
+        "silu_backward": torch.ops.aten.silu_backward(y, x),
         "sub": x - y,
         "rsub": 1.7 - x,
         "mul": x * y,
@@ -293,7 +294,7 @@ def scattered(t, i, z, rows):
         "scatter": t.scatter(1, i % 5 * 0 + torch.arange(3), rows[..., 0]),
         "scatter_value": t.scatter(0, i[:, :1], 3.5),
         "scatter_add": z.scatter_add(2, own, z[:, :, :2]),
-        "scatter_column": t.scatter(1, i.reshape(-1)[:, None].repeat(2, 1)[:7] % 5, 2.5),
+        "scatter_column": t.scatter(1, torch.cat((i[0], i[1], i[0, :1]))[:, None] % 5, 2.5),
         "put_sum": put_sum(t, (i,), rows),
         "put_sum_of_many": put_sum(t.repeat(5, 1), (i,), rows),
         "put_sum_of_few": put_sum(t[:3], (i % 3,), rows),
@@ -306,7 +307,7 @@ def scattered(t, i, z, rows):
 
 
 def many_sums(x, rows, places, grid):
-    """x [50, 96], rows [300, 96], places [300] in [0, 50), grid [2, 700] in [0, 7): more pairs than are compared"""
+    """x [50, 96], rows [300, 96], places [300] in [0, 50), grid [2, 700] in [0, 7): too many pairs to compare"""
     far = places.reshape(3, 100) - 50
     return {
         "rows": put_sum(x, (places,), rows),

@@ -103,7 +103,7 @@ def test_muon_follows_pytorch_and_leaves_vectors_to_another():
         eager_losses(eager, squared_error, muon, [batch])
         adamw.step()
     for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
-        # Four steps, each orthogonal in bfloat16 (8 bits) up to the iteration's growth of a rounding, five times 3.4.
+        # Four steps, each orthogonal in bfloat16 (8 bits); the iteration grows a rounding by 3.4 five times.
         assert (ours - theirs).norm() <= 4 * 0.02 * 2**-8 * 5 * 3.4 * math.sqrt(theirs.shape[0])
 
 

@@ -48,7 +48,8 @@ def compiled_gradients(model, objective, batch, **options):
 
 
 def assert_gradients_as_close_as_eager(model, objective, batch, *, eager_objective=None, **options):
-    """Each gradient is at most 1.2 times as far from float64 as eager's, up to one rounding of all its elements.
+    """Each gradient is at most 1.2 times as far from float64 as eager's, up to one rounding of all its
+    elements.
 
     `eager_objective` is what eager runs where it has to do by hand what the update has an option for.
     """
@@ -81,7 +82,9 @@ def distance(model, exact):
 
 
 def assert_same_trajectory(ours, torch_class, given, *, model=None, clip=None, objective=squared_error):
-    """Parameters and losses are no further from a float64 run than eager's, up to half of that and roundings."""
+    """Parameters and losses are no further from a float64 run than eager's, up to half of that and
+    roundings.
+    """
     model = model or mlp()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     update = stretto.compile_update(model, objective, optimizer=ours, example=given[0])
