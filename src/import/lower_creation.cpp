@@ -32,6 +32,7 @@ const LoweringTable& creation_lowerings() {
         // What nobody wrote may hold anything; zeros keep runs equal.
         {"aten.empty", filled<0>},
         {"aten.empty_like", filled<0>},
+        {"aten.empty_permuted", filled<0>},
         {"aten.new_empty", filled<0>},
         {"aten.ones", filled<1>},
         {"aten.ones_like", filled<1>},
