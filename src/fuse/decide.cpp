@@ -284,9 +284,12 @@ private:
         // Elements that are stored are evaluated once, too.
         const double repeated = reduction ? evaluations : std::max(0.0, evaluations - spread(size(id)));
         const double recompute = repeated * own / machine_.flops;
-        const double hand_off = behind_work_[id.index()]
-                                    ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
-                                    : machine_.counter_us + machine_.task_us + machine_.load_latency_us;
+        const double traffic =
+            reduction ? 0 : (bytes_if_stored(id) - bytes_if_recomputed(id)) / machine_.bandwidth;
+        const double hand_off =
+            traffic + (behind_work_[id.index()]
+                           ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
+                           : machine_.counter_us + machine_.task_us + machine_.load_latency_us);
         const bool chained = way(id) == Way::Inline;
         if (reduction) {
             const auto* op = as<Reduce>(id);
@@ -299,6 +302,28 @@ private:
         if (way(id) != Way::Inline) return;
         evaluations_[id.index()] = evaluations;
         row_length_[id.index()] = prologue ? *row : 0;
+    }
+
+    /// Of at most `count` elements.
+    [[nodiscard]] double bytes(ValueId id, std::int64_t count) const {
+        return static_cast<double>(std::min(size(id), count)) *
+               static_cast<double>(size_of(graph_[id].type.dtype));
+    }
+
+    [[nodiscard]] double operand_bytes(ValueId id) const {
+        double sum = 0;
+        for (ValueId operand : operands(graph_[id])) sum += bytes(operand, size(id));
+        return sum;
+    }
+
+    /// Memory traffic of computing `id` once, storing it, and reading it in each consumer.
+    [[nodiscard]] double bytes_if_stored(ValueId id) const {
+        return operand_bytes(id) +
+               bytes(id, size(id)) * (1 + static_cast<double>(consumers_[id.index()].size()));
+    }
+
+    [[nodiscard]] double bytes_if_recomputed(ValueId id) const {
+        return operand_bytes(id) * static_cast<double>(consumers_[id.index()].size());
     }
 
     /// Is everything that `id` reads there when a launch begins, or computed from that alone?

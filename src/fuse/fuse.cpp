@@ -11,6 +11,7 @@
 #include "fuse/decide.h"
 #include "fuse/expand.h"
 #include "fuse/fresh.h"
+#include "fuse/join.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
 #include "fuse/widen.h"
@@ -173,6 +174,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
                             [&](Access& access) { access.source = buffers.of(access.source); });
         }
         result.buffers = buffers.take();
+        join_maps(result);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         return result;
     }

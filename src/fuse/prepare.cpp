@@ -113,13 +113,16 @@ public:
           machine_(machine),
           care_(care),
           renamed_(graph.nodes.size()),
+          result_(graph.nodes.size()),
           in_place_(in_place(graph)) {}
 
     Graph run() {
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
             Node node = from_.nodes[i];
             rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
-            renamed_[i] = convert(std::move(node), in_place_[i]);
+            elements_ = {};
+            result_[i] = convert(std::move(node), in_place_[i]);
+            renamed_[i] = elements_.valid() ? elements_ : result_[i];
         }
         for (const auto& [value, bytes] : from_.constants)
             to_.constants.emplace_back(renamed_[value.index()], bytes);
@@ -180,6 +183,11 @@ private:
             for (std::int32_t& index : update.indices) index = copy_into(rest, update.expr, index);
             rest.load({elements.value, type, identity_map(update.space), {}});
             update.expr = std::move(rest);
+            // Readers of the whole new value need not wait for those of the old one.
+            const bool whole = update.indices.empty() && type == node.type.dtype &&
+                               update.space == node.type.shape &&
+                               normalized(update.target.map) == normalized(identity_map(update.space));
+            if (whole) elements_ = elements;
         }
         return add(std::move(node));
     }
@@ -192,7 +200,7 @@ private:
 
     void convert(const Output& output) {
         Output result = output;
-        result.value = renamed_[output.value.index()];
+        result.value = result_[output.value.index()];
         if (output.state_input.valid()) {
             result.state_input = renamed_[output.state_input.index()];
             if (result.value == result.state_input) return;
@@ -217,7 +225,9 @@ private:
     const Graph& from_;
     const Machine& machine_;
     const UpdateCare& care_;
-    std::vector<ValueId> renamed_;
+    std::vector<ValueId> renamed_;  ///< what readers of each value of `from_` read
+    std::vector<ValueId> result_;   ///< what each value of `from_` has become
+    ValueId elements_;  ///< all new elements of the update just converted, if they are a value of their own
     std::vector<bool> in_place_;  ///< by value of `from_`
     Graph to_;
     std::size_t updates_ = 0;
