@@ -323,6 +323,9 @@ def grouped_products(x, w, y, ends):
     """x [12, 16], w [3, 16, 8], y [12, 8]; three groups of 5, 0 and 7 rows."""
     return {
         "rows": F.grouped_mm(x, w, offs=ends),
+        "rows_of_the_first": F.grouped_mm(x, w, offs=torch.full_like(ends, 12)),
+        "rows_of_the_last": F.grouped_mm(x, w, offs=ends // 12 * 12),
+        "inner_of_the_last": F.grouped_mm(x.t(), y, offs=ends // 12 * 12),
         "inner": F.grouped_mm(x.t(), y, offs=ends),
         "columns": F.grouped_mm(w.transpose(1, 2), x.t(), offs=ends),
     }
