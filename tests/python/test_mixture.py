@@ -1,4 +1,4 @@
-"""Training a mixture of experts: unmodified models of transformers, groups of tokens known on the device alone."""
+"""Training a mixture of experts: unmodified models, groups of tokens known on the device alone."""
 
 import copy
 

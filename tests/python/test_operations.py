@@ -307,7 +307,7 @@ def scattered(t, i, z, rows):
 
 
 def many_sums(x, rows, places, grid):
-    """x [50, 96], rows [300, 96], places [300] in [0, 50), grid [2, 700] in [0, 7): too many pairs to compare"""
+    """x [50, 96], rows [300, 96], places [300] in [0, 50), grid [2, 700] in [0, 7): many pairs"""
     far = places.reshape(3, 100) - 50
     return {
         "rows": put_sum(x, (places,), rows),
