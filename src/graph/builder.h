@@ -115,6 +115,7 @@ private:
     Tensor contract(const Tensor& a, const Tensor& b, DType result);
     Tensor grouped_rows(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
     Tensor grouped_inner(const Tensor& a, const Tensor& b, const Tensor& ends, DType result);
+    Tensor lower_bounds(const Tensor& ascending, std::int64_t count);
     Tensor matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);

@@ -1,3 +1,4 @@
+#include <bit>
 #include <utility>
 
 #include "graph/builder.h"
@@ -103,19 +104,37 @@ Tensor GraphBuilder::matching_sum(const Tensor& x, const Tensor& rows, const Ten
     return reduce(ReduceOp::Sum, terms, {-1}, false, compute);
 }
 
+/// For each number below `count`, how many of the ascending numbers are smaller: a binary search in each element.
+Tensor GraphBuilder::lower_bounds(const Tensor& ascending, std::int64_t count) {
+    const Tensor whole = contiguous(ascending);
+    const std::int64_t length = whole.shape()[0];
+    Access any = access(whole);
+    any.map = {{{atom(count, 0)}}, 0};
+    any.indirect = {{1, length}};
+    Expr e;
+    std::int32_t smaller = integer(e, 0);
+    for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(length))); step > 0;
+         step /= 2) {
+        const std::int32_t next = e.apply(Op::Add, {smaller, integer(e, step)});
+        const std::int32_t last =
+            e.apply(Op::Min, {e.apply(Op::Sub, {next, integer(e, 1)}), integer(e, length - 1)});
+        const std::int32_t inside = e.apply(Op::Le, {next, integer(e, length)});
+        const std::int32_t less = e.apply(Op::Lt, {e.load(any, {last}), e.index(0)});
+        smaller = e.apply(Op::Select, {e.apply(Op::And, {inside, less}), next, smaller});
+    }
+    return add({{DType::I64, {count}}, Pointwise{std::move(e)}, {}});
+}
+
 /// The same, over the rows in the order of their places: an element's own are neighbours.
 Tensor GraphBuilder::segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places,
                                  const Shape& strides) {
     const DType compute = compute_type(x.dtype);
     const std::int64_t count = places.shape()[0];
-    const Tensor sorted = index(rows, {argsort(places, 0, false)});
+    const Tensor order = argsort(places, 0, false);
+    const Tensor sorted = index(rows, {order});
     std::int64_t place_count = 1;
     for (std::size_t d = 0; d < x.rank(); ++d) place_count *= strides[d] != 0 ? x.shape()[d] : 1;
-    const Tensor before =
-        pointwise({broadcast(places, {place_count + 1, count})}, DType::I64, [](Expr& e, const Nodes& n) {
-            return e.apply(Op::Select, {e.apply(Op::Lt, {n[0], e.index(0)}), integer(e, 1), integer(e, 0)});
-        });
-    const Tensor bounds = reduce(ReduceOp::Sum, before, {1}, false, DType::I64);
+    const Tensor bounds = lower_bounds(index(places, {order}), place_count + 1);
     const auto bound = [&](std::int64_t after) {
         Access own = access(bounds);
         own.map = {{}, after};

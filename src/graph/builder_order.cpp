@@ -30,6 +30,9 @@ std::int32_t order_of(Expr& e, std::int32_t element, DType type) {
     return e.apply(Op::Select, {e.apply(Op::Ne, {x, x}), number(0x1p31 - 1), ordered});
 }
 
+/// Up to so many elements, comparing all pairs is quicker than a data-dependent store by one worker.
+constexpr std::int64_t kShort = 256;
+
 /// Term of a sum that counts the positions where `condition` holds.
 std::int32_t counted(Expr& e, std::int32_t condition, std::int32_t term, DType type) {
     return e.apply(Op::Select, {condition, term, e.constant(0, type)});
@@ -83,6 +86,9 @@ Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
                 e.apply(Op::And, {equal, e.apply(Op::Lt, {other.position, own.position})});
             return counted(e, e.apply(Op::Or, {before, earlier}), e.constant(1, DType::I64), DType::I64);
         });
+    if (x.rank() == 1 && x.shape()[0] > kShort) {
+        return index_put(full(x.shape(), 0, DType::I64), {places}, arange(x.shape()[0], 0, 1, DType::I64));
+    }
     return pairs(places, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
         return counted(e, e.apply(Op::Eq, {other.value, own.position}), other.position, DType::I64);
     });
