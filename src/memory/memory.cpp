@@ -1,7 +1,8 @@
 #include "memory/memory.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
+#include <map>
 #include <set>
 
 namespace stretto {
@@ -11,91 +12,110 @@ constexpr std::int64_t kAlignment = 256;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// A set of regions.
+class RegionSet {
+public:
+    explicit RegionSet(std::size_t count) : words_((count + 63) / 64, 0) {}
+    [[nodiscard]] bool has(std::size_t region) const { return (words_[region / 64] >> region % 64 & 1) != 0; }
+    void add(std::size_t region) { words_[region / 64] |= std::uint64_t{1} << region % 64; }
+    void add(const RegionSet& other) {
+        for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+    }
+
+private:
+    std::vector<std::uint64_t> words_;
+};
+
 /// Which regions are wholly complete before others start, as far as waits for whole events show it.
 class RegionOrder {
 public:
-    explicit RegionOrder(const Plan& plan) : plan_(plan), count_(plan.graph.regions.regions.size()) {
-        before_.assign(count_, std::vector<bool>(count_, false));
+    explicit RegionOrder(const Plan& plan)
+        : plan_(plan),
+          count_(plan.graph.regions.regions.size()),
+          before_(count_, RegionSet(count_)),
+          signallers_(plan.events.size()),
+          awaited_(count_),
+          drained_(count_) {
         collect();
+        // Regions are numbered in program order, so everything before a region is known already.
         for (std::size_t r = 0; r < count_; ++r) close(r);
     }
 
     /// Is every task of `first` complete before any task of `second` starts?
-    [[nodiscard]] bool ordered(std::size_t first, std::size_t second) const { return before_[second][first]; }
+    [[nodiscard]] bool ordered(std::size_t first, std::size_t second) const {
+        return before_[second].has(first);
+    }
 
 private:
+    /// Of one region: an event whose signals some of its tasks all await, and how many tasks do.
+    struct Awaited {
+        std::size_t event = 0;
+        std::int64_t tasks = 0;
+    };
+
     [[nodiscard]] std::size_t region_of(TaskId task) const { return plan_.graph[task].region.index(); }
 
     void collect() {
-        signallers_.resize(plan_.events.size());
-        waiting_tasks_.assign(plan_.events.size(), std::vector<std::int64_t>(count_, 0));
+        std::vector<std::map<std::size_t, std::int64_t>> tasks(count_);
         for (const Worker& worker : plan_.workers) {
             for (const Step& step : worker.queue) {
                 for (EventId event : step.signals) signallers_[event.index()].push_back(step.task);
                 for (const Wait& wait : step.waits) {
                     const bool for_all = wait.target == plan_.events[wait.event.index()].signals;
-                    if (for_all) ++waiting_tasks_[wait.event.index()][region_of(step.task)];
+                    if (for_all) ++tasks[region_of(step.task)][wait.event.index()];
                 }
             }
         }
+        for (std::size_t r = 0; r < count_; ++r) {
+            for (const auto& [event, count] : tasks[r]) awaited_[r].push_back({event, count});
+        }
     }
 
-    /// Regions are numbered in program order, so everything before `region` is known already.
+    /// The regions all of whose tasks have signalled the events that `keep` chooses among those that `region` awaits.
+    template <class Keep>
+    [[nodiscard]] std::vector<std::size_t> wholly_awaited(std::size_t region, Keep&& keep) const {
+        std::vector<TaskId> tasks;
+        for (const Awaited& awaited : awaited_[region]) {
+            if (!keep(awaited)) continue;
+            const auto& signallers = signallers_[awaited.event];
+            tasks.insert(tasks.end(), signallers.begin(), signallers.end());
+        }
+        std::sort(tasks.begin(), tasks.end());
+        tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+        std::map<std::size_t, std::int64_t> counts;
+        for (TaskId task : tasks) ++counts[region_of(task)];
+        std::vector<std::size_t> whole;
+        for (const auto& [from, count] : counts) {
+            if (count == plan_.graph.tasks_of[from].size()) whole.push_back(from);
+        }
+        return whole;
+    }
+
     void close(std::size_t region) {
         const std::int64_t tasks = plan_.graph.tasks_of[region].size();
-        std::vector<std::int64_t> seen(count_, 0);  // tasks of each region that every task here waits for
-        for (std::size_t e = 0; e < plan_.events.size(); ++e) {
-            if (tasks == 0 || waiting_tasks_[e][region] != tasks) continue;
-            for (TaskId task : signallers_[e]) {
-                const std::size_t from = region_of(task);
-                ++seen[from];
-                for (std::size_t q = 0; q < count_; ++q) {
-                    if (before_[from][q]) before_[region][q] = true;
-                }
-            }
+        const auto by_all = [&](const Awaited& awaited) { return awaited.tasks == tasks; };
+        RegionSet& before = before_[region];
+        std::set<std::size_t> signalling;
+        for (const Awaited& awaited : awaited_[region]) {
+            if (!by_all(awaited)) continue;
+            for (TaskId task : signallers_[awaited.event]) signalling.insert(region_of(task));
         }
-        for (std::size_t q = 0; q < region; ++q) {
-            if (seen[q] > 0 && seen[q] >= plan_.graph.tasks_of[q].size()) before_[region][q] = true;
-        }
-        add_drained(region);
-    }
-
-    /// If every task of q is waited for by some task of p, and p is complete, then so is q.
-    void add_drained(std::size_t region) {
+        for (std::size_t from : signalling) before.add(before_[from]);
+        for (std::size_t from : wholly_awaited(region, by_all)) before.add(from);
+        // If every task of q is awaited by some task of p, and p is complete, then so is q.
         for (std::size_t p = region; p-- > 0;) {
-            if (!before_[region][p]) continue;
-            for (std::size_t q : drained_by(p)) before_[region][q] = true;
+            if (!before.has(p)) continue;
+            for (std::size_t q : drained_[p]) before.add(q);
         }
-    }
-
-    const std::vector<std::size_t>& drained_by(std::size_t p) {
-        if (drained_.empty()) {
-            drained_.resize(count_);
-            std::vector<std::set<std::int64_t>> awaited(count_);
-            std::vector<std::vector<std::set<std::int64_t>>> by_pair(count_);
-            for (std::size_t r = 0; r < count_; ++r) by_pair[r].resize(count_);
-            for (std::size_t e = 0; e < plan_.events.size(); ++e) {
-                for (std::size_t r = 0; r < count_; ++r) {
-                    if (waiting_tasks_[e][r] == 0) continue;
-                    for (TaskId task : signallers_[e]) by_pair[r][region_of(task)].insert(task.value);
-                }
-            }
-            for (std::size_t r = 0; r < count_; ++r) {
-                for (std::size_t q = 0; q < r; ++q) {
-                    const auto size = static_cast<std::int64_t>(by_pair[r][q].size());
-                    if (size > 0 && size == plan_.graph.tasks_of[q].size()) drained_[r].push_back(q);
-                }
-            }
-        }
-        return drained_[p];
+        drained_[region] = wholly_awaited(region, [](const Awaited&) { return true; });
     }
 
     const Plan& plan_;
     std::size_t count_;
-    std::vector<std::vector<bool>> before_;
-    std::vector<std::vector<TaskId>> signallers_;
-    std::vector<std::vector<std::int64_t>> waiting_tasks_;
-    std::vector<std::vector<std::size_t>> drained_;
+    std::vector<RegionSet> before_;
+    std::vector<std::vector<TaskId>> signallers_;    ///< by event
+    std::vector<std::vector<Awaited>> awaited_;      ///< by region
+    std::vector<std::vector<std::size_t>> drained_;  ///< by region: those whose tasks it awaits all together
 };
 
 /// The regions that touch one arena buffer.
