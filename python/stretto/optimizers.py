@@ -124,7 +124,7 @@ def selects(selection: Selection, name: str, parameter: Tensor) -> bool:
 
 def as_optimizers(optimizer: Optimizer | Sequence[Optimizer]) -> tuple[Optimizer, ...]:
     """One or several optimizers as a tuple. Raises InputTypeError for anything else."""
-    several = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer)
+    several = tuple(optimizer) if isinstance(optimizer, Sequence) else (optimizer,)
     for one in several:
         if not isinstance(one, Optimizer):
             raise InputTypeError(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -92,27 +93,27 @@ private:
     std::vector<Buffer> buffers_;
 };
 
-std::size_t update_number(const Graph& graph, ValueId update) {
-    return static_cast<std::size_t>(
-        std::count_if(graph.nodes.begin(), graph.nodes.begin() + update.value,
-                      [](const Node& node) { return std::holds_alternative<Update>(node.op); }));
-}
-
 /// Notes what the updates in `problems` need.
-void take_care(const Graph& prepared, const std::vector<UpdateProblem>& problems, UpdateCare& care) {
+void take_care(const Prepared& prepared, const std::vector<UpdateProblem>& problems, UpdateCare& care) {
+    std::map<ValueId, std::size_t> keys;
+    std::size_t number = 0;
+    for (std::size_t i = 0; i < prepared.graph.nodes.size(); ++i) {
+        if (!std::holds_alternative<Update>(prepared.graph.nodes[i].op)) continue;
+        keys[ValueId(static_cast<std::int64_t>(i))] = prepared.update_keys[number++];
+    }
     for (const UpdateProblem& problem : problems) {
         auto& handled = problem.separate ? care.separated : care.copied;
-        ensure(handled.insert(update_number(prepared, problem.update)).second, "an update cannot be ordered");
+        ensure(handled.insert(keys.at(problem.update)).second, "an update cannot be ordered");
     }
 }
 
 /// The new elements of separated updates are stored before the update reads them.
-RuledOut keep_separate(const Graph& graph, const std::set<std::size_t>& separated) {
+RuledOut keep_separate(const Prepared& prepared, const std::set<std::size_t>& separated) {
     RuledOut ruled_out;
     std::size_t number = 0;
-    for (const Node& node : graph.nodes) {
+    for (const Node& node : prepared.graph.nodes) {
         const auto* update = std::get_if<Update>(&node.op);
-        if (update == nullptr || separated.count(number++) == 0) continue;
+        if (update == nullptr || separated.count(prepared.update_keys[number++]) == 0) continue;
         ruled_out.inlining.insert(ValueId(update->expr.accesses.back().source));
     }
     return ruled_out;
@@ -157,16 +158,16 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
     const Graph direct = with_fresh_rows(graph);
     UpdateCare care;
     for (;;) {
-        const Graph prepared = prepare(direct, machine, care);
-        check(prepared);
+        const Prepared prepared = prepare(direct, machine, care);
+        check(prepared.graph);
         std::vector<UpdateProblem> problems;
         const std::vector<DraftRegion> drafts =
-            settle(prepared, machine, numerics, keep_separate(prepared, care.separated), &problems);
+            settle(prepared.graph, machine, numerics, keep_separate(prepared, care.separated), &problems);
         if (!problems.empty()) {
             take_care(prepared, problems, care);
             continue;
         }
-        BufferTable buffers(prepared, drafts);
+        BufferTable buffers(prepared.graph, drafts);
         RegionGraph result;
         for (const DraftRegion& draft : drafts) {
             result.regions.push_back(draft.region);

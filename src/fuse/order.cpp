@@ -147,7 +147,9 @@ std::vector<UpdateProblem> circular_updates(const Graph& graph, const std::vecto
             if (only_waits) released = waits.after[reader].erase(writer) > 0 || released;
         }
         if (!released) continue;
-        problems.push_back({ValueId(static_cast<std::int64_t>(v)), is_whole(graph, update)});
+        // Who reads the new value finds it in the state itself, which others may still read as it was.
+        const bool separate = is_whole(graph, update) && waits.readers[v].empty();
+        problems.push_back({ValueId(static_cast<std::int64_t>(v)), separate});
         left = entangled(waits.after, drafts);
     }
     return problems;

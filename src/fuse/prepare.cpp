@@ -116,8 +116,9 @@ public:
           result_(graph.nodes.size()),
           in_place_(in_place(graph)) {}
 
-    Graph run() {
+    Prepared run() {
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
+            key_ = i;
             Node node = from_.nodes[i];
             rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
             elements_ = {};
@@ -126,8 +127,11 @@ public:
         }
         for (const auto& [value, bytes] : from_.constants)
             to_.constants.emplace_back(renamed_[value.index()], bytes);
-        for (const Output& output : from_.outputs) convert(output);
-        return std::move(to_);
+        for (const Output& output : from_.outputs) {
+            ++key_;
+            convert(output);
+        }
+        return {std::move(to_), std::move(update_keys_)};
     }
 
 private:
@@ -167,7 +171,7 @@ private:
     }
 
     void copy_state_if_needed(Update& update, bool in_place) {
-        if (care_.copied.count(updates_) == 0 && in_place) return;
+        if (care_.copied.count(key_) == 0 && in_place) return;
         const ValueId copy = add_copy(update.state);
         update.state = copy;
         update.target.source = copy.value;
@@ -175,7 +179,8 @@ private:
 
     ValueId add_update(Node node) {
         auto& update = std::get<Update>(node.op);
-        if (care_.separated.count(updates_++) != 0) {
+        update_keys_.push_back(key_);
+        if (care_.separated.count(key_) != 0) {
             const DType type = update.expr.type();
             Expr value = extracted(update.expr, update.expr.root());
             const ValueId elements = add({{type, update.space}, Pointwise{std::move(value)}, node.source});
@@ -230,7 +235,8 @@ private:
     ValueId elements_;  ///< all new elements of the update just converted, if they are a value of their own
     std::vector<bool> in_place_;  ///< by value of `from_`
     Graph to_;
-    std::size_t updates_ = 0;
+    std::size_t key_ = 0;  ///< of the value or output that is being converted
+    std::vector<std::size_t> update_keys_;
     std::set<ValueId> taken_;
 };
 
@@ -244,7 +250,7 @@ std::int64_t heads_per_row(const Attention& op) {
     return std::gcd(repeated(op.key.map), repeated(op.value.map));
 }
 
-Graph prepare(const Graph& graph, const Machine& machine, const UpdateCare& care) {
+Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care) {
     return Preparation(graph, machine, care).run();
 }
 

@@ -7,10 +7,18 @@
 
 namespace stretto {
 
-/// Updates that need more than a store in place, by their number among the updates of the prepared graph.
+/// Updates that need more than a store in place, by their keys (see Prepared).
 struct UpdateCare {
     std::set<std::size_t> copied;
     std::set<std::size_t> separated;
+};
+
+/// A graph in which every write is explicit.
+struct Prepared {
+    Graph graph;
+    /// For each of its Updates, in order, what it was made from: a value, or (counted after all values) an output that is
+    /// written back. It does not change when other updates are handled differently.
+    std::vector<std::size_t> update_keys;
 };
 
 /// Makes every write explicit and every value storable, so that a buffer can be given to each value:
@@ -21,7 +29,7 @@ struct UpdateCare {
 ///   those of inputs that do not lead to the input's next value, and those in `care.copied`;
 /// - the new elements of the updates in `care.separated` are a value of their own, for updates that would otherwise
 ///   read elements of the state that they have changed already.
-[[nodiscard]] Graph prepare(const Graph& graph, const Machine& machine, const UpdateCare& care);
+[[nodiscard]] Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care);
 
 /// How many neighbouring query heads read the same key and value rows.
 [[nodiscard]] std::int64_t heads_per_row(const Attention& op);

@@ -61,9 +61,7 @@ TEST_P(Ring, EveryStateIsOverwrittenAfterItsReaders) {
     }
 }
 
-TEST_P(Ring, OneStateWaitsAside) {
-    EXPECT_EQ(intermediates(ring_of_states(GetParam())), 1);
-}
+TEST_P(Ring, OneStateWaitsAside) { EXPECT_EQ(intermediates(ring_of_states(GetParam())), 1); }
 
 INSTANTIATE_TEST_SUITE_P(States, Ring, testing::Values(2, 3, 50));
 
@@ -78,6 +76,17 @@ TEST(FuseOrder, SeparateRingsEachWaitAside) {
         b.update_state(second, b.apply(Op::Sub, {product, second}, DType::F32), names[1]);
     }
     EXPECT_EQ(intermediates(fused(b)), 20);
+}
+
+TEST(FuseOrder, ARegionMayReadAStateAsItWasAndAsItIs) {
+    GraphBuilder b;
+    const Tensor state = b.input(Role::State, "s", DType::F32, {64, 512});
+    const Tensor next = b.slice_scatter(state, b.apply(Op::Tanh, {state}, DType::F32), 0, 0, 64);
+    b.output(b.apply(Op::Mul, {state, next}, DType::F32), "both");
+    b.update_state(state, next, "s");
+    const RegionGraph graph = fused(b);
+    const Places places = places_of(graph, "s");
+    EXPECT_GE(places.write, places.last_read);
 }
 
 /// What `count` sums read of one value, each after one of its rows has been replaced.
