@@ -12,5 +12,6 @@ void add_dump(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_check_update(CLI::App& app);
 
 }  // namespace stretto::cli

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import stretto
 import torch
@@ -119,6 +120,14 @@ def train(
     for step in range(first, updates):
         loss = update(next(given))
         report(step, loss.item(), update.gradient_norm.item())
+
+
+def check() -> dict[str, Any]:
+    """What `stretto check-update examples/train_gpt.py:check` compares with PyTorch."""
+    torch.manual_seed(0)
+    shape = Shape(batch=2)
+    given = ((tokens,) for tokens in batches(text(), shape, torch.device("cpu")))
+    return {"model": Gpt(shape), "objective": objective, "optimizer": optimizer(), "batches": given}
 
 
 def main() -> None:

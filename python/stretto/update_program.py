@@ -122,7 +122,7 @@ def export_update(
     positions = [at for at, leaf in enumerate(batch) if isinstance(leaf, Tensor)]
     names = list(state)
     changed: list[str] = []
-    body = _accumulation if accumulate else _update
+    body = _accumulation if accumulate else updated
 
     def flat(*tensors: Tensor) -> list[Tensor]:
         values = dict(zip(names, tensors, strict=False))
@@ -159,7 +159,7 @@ def _gradients(
         )
     gradients = dict(zip(leaves, found, strict=True))
     changed = {f"model.{name}": t for name, t in buffers.items() if t._version != versions[name]}
-    return total.detach().float(), None if weight is None else weight.reshape(()), gradients, changed
+    return _wide(total.detach()), None if weight is None else weight.reshape(()), gradients, changed
 
 
 def _accumulation(
@@ -173,9 +173,10 @@ def _accumulation(
     return [total if weight is None else total / weight], changed
 
 
-def _update(
+def updated(
     objective: CapturedObjective, recipe: Recipe, values: Tensors, batch: Sequence[Any]
 ) -> tuple[list[Tensor], Tensors]:
+    """One update as plain tensor operations: (loss and norm if there is one, new values of the state)."""
     total, weight, gradients, buffers = _gradients(objective, recipe, values, batch)
     with torch.no_grad():
         emptied: Tensors = {}
@@ -214,9 +215,7 @@ def _optimized(
     settings = [_settings(optimizer, number, values) for number, optimizer in enumerate(recipe.optimizers)]
     clips = any(optimizer.clip_norm is not None for optimizer in recipe.optimizers)
     squares = (
-        {name: g.float().square().sum() for name, g in gradients.items()}
-        if clips or recipe.loss_scale
-        else {}
+        {name: _wide(g).square().sum() for name, g in gradients.items()} if clips or recipe.loss_scale else {}
     )
     new: Tensors = {}
     for number, optimizer in enumerate(recipe.optimizers):
@@ -239,6 +238,11 @@ def _optimized(
                 average = values[f"average.{name}"]
                 new[f"average.{name}"] = average + (1 - recipe.average_decay) * (moved - average)
     return (_norm(squares, list(gradients)) if squares else None), new
+
+
+def _wide(x: Tensor) -> Tensor:
+    """At least float32, in which sums are kept."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _norm(squares: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:

@@ -1,0 +1,56 @@
+import sys
+
+import pytest
+import stretto
+import torch
+from stretto import update_program
+from stretto.check_update import check_update, main
+from update_models import batches, mlp, squared_error
+
+
+def checked(**options):
+    options = {"optimizer": stretto.AdamW(lr=1e-3, clip_norm=1.0), "batches": batches(3)} | options
+    return check_update(mlp(), squared_error, **options)
+
+
+def test_a_right_update_passes():
+    check = checked()
+    assert check.first is None
+    assert check.worst.error <= check.worst.allowed
+    assert {"loss", "model.0.weight", "optimizer.exp_avg.2.bias"} <= {d.name for d in check.deviations}
+
+
+def test_bfloat16_is_judged_by_eagers_own_error():
+    assert checked(compute_dtype=torch.bfloat16).first is None
+
+
+def test_the_first_tensor_that_is_off_is_named(monkeypatch):
+    # The compiled program gets one gradient that is a thousandth too large.
+    gradients = update_program._gradients
+
+    def slightly_wrong(*arguments):
+        total, weight, found, changed = gradients(*arguments)
+        if torch._guards.detect_fake_mode(tuple(found.values())) is not None:
+            found["2.weight"] = found["2.weight"] * 1.001
+        return total, weight, found, changed
+
+    monkeypatch.setattr(update_program, "_gradients", slightly_wrong)
+    first = checked(optimizer=stretto.AdamW(lr=1e-3)).first
+    assert (first.update, first.name) == (0, "optimizer.exp_avg.2.weight")
+    assert first.error == pytest.approx(1e-3, rel=0.01)
+    assert str(first).startswith("update 0: optimizer.exp_avg.2.weight is 0.001 from float64")
+
+
+def test_the_command_checks_what_a_file_describes(tmp_path, capsys):
+    file = tmp_path / "described.py"
+    file.write_text(
+        "import sys\n"
+        f"sys.path[:0] = {sys.path!r}\n"
+        "import stretto\n"
+        "from update_models import batches, mlp, squared_error\n"
+        "def small():\n"
+        "    return {'model': mlp(), 'objective': squared_error, 'optimizer': stretto.SGD(lr=0.1),\n"
+        "            'batches': batches(4)}\n"
+    )
+    assert main([f"{file}:small", "--updates", "2"]) == 0
+    assert "2 updates agree with PyTorch" in capsys.readouterr().out
