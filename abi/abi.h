@@ -208,7 +208,8 @@ inline constexpr int kDirectChunk = 256;
     return panels ? panel_stride(k * element) : round_up(k * element, 16);
 }
 
-enum class ProductKind { Direct, Rows, Panels };  ///< how a MatMul reads its weights
+/// How a MatMul reads its operands. Tiles: products of many rows, whose left side is read as it lies in memory, too.
+enum class ProductKind { Direct, Rows, Panels, Tiles };
 
 struct MatMulShape {
     long long m, n, k;     ///< of the tile (k: of the region)
@@ -237,6 +238,26 @@ struct MatMulShape {
     const long long left = s.m * left_row_bytes(s.k, s.left_bytes, s.kind == ProductKind::Panels);
     const long long stats = round_up(s.stats * s.m * warps * s.acc_bytes, 16);
     return left + stats + round_up(matmul_sums(s, warps), 16);
+}
+
+// Products of many rows stage blocks of k of both operands in shared memory, in lines of 128 bytes whose 16-byte pieces are
+// swizzled in groups of eight lines, as tensor cores read them (PTX ISA, wgmma, "128-byte swizzle mode"). Where k lies
+// contiguous in memory a line holds one row's block of k; else it holds as many rows, for one k.
+inline constexpr int kLineBytes = 128;
+inline constexpr int kLineGroupBytes = 8 * kLineBytes;
+
+/// Shared memory that such a task uses beside the ring: its stages, the first at a multiple of a group of lines.
+[[nodiscard]] constexpr long long tiles_scratch(long long rows, long long columns, long long weights,
+                                                long long stages) {
+    return kLineGroupBytes + stages * (rows + weights * columns) * kLineBytes;
+}
+
+/// Results that a task of a reduction of columns has at a time.
+inline constexpr int kReduceColumns = 32;
+
+/// Shared memory of a reduction of columns: by share, then by position.
+[[nodiscard]] constexpr long long reduce_scratch(long long vector, long long acc_bytes, long long warps) {
+    return warps * vector * kReduceColumns * acc_bytes;
 }
 
 /// Rows of the context that belong to one split of attention before the next split's turn comes.

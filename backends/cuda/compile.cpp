@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <string_view>
+#include <vector>
 
 #include "backends/cuda/device_headers.h"
 #include "backends/cuda/kernel_cache.h"
 #include "backends/cuda/nvrtc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "emit/cuda_file.h"
 
 namespace stretto {
 namespace {
@@ -43,11 +47,27 @@ std::int32_t reported(const std::string& log, const std::string& label) {
     return value;
 }
 
+std::int32_t spills(const std::string& report) {
+    return reported(report, " bytes spill stores") + reported(report, " bytes spill loads");
+}
+
+/// Kinds that are functions of their own save their caller's registers, which the compiler counts as spills without a stack
+/// frame; and the kernel keeps its own registers in memory while it calls them.
 void read_report(CompiledKernel& kernel) {
     kernel.registers = reported(kernel.log, " registers");
-    kernel.spill_bytes =
-        reported(kernel.log, " bytes spill stores") + reported(kernel.log, " bytes spill loads");
-    kernel.stack_bytes = reported(kernel.log, " bytes stack frame");
+    std::vector<std::string> reports;
+    constexpr std::string_view kHead = "Function properties for ";
+    for (std::size_t at = kernel.log.find(kHead); at != std::string::npos;) {
+        const std::size_t next = kernel.log.find(kHead, at + 1);
+        reports.push_back(kernel.log.substr(at + kHead.size(), next - at));
+        at = next;
+    }
+    for (const std::string& report : reports) {
+        const std::int32_t frame = reported(report, " bytes stack frame");
+        const bool calls = reports.size() > 1 && (frame == 0 || report.rfind(kKernelName, 0) == 0);
+        kernel.spill_bytes += calls ? 0 : spills(report);
+        kernel.stack_bytes = std::max(kernel.stack_bytes, frame);
+    }
 }
 
 CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {

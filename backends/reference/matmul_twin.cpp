@@ -53,7 +53,7 @@ private:
             left_side(b, m.begin + row, stats.back(), left + row * depth_, buffers, workspace);
         }
         T* packed = nullptr;
-        const bool streamed = kind_ != abi::ProductKind::Direct;
+        const bool streamed = kind_ == abi::ProductKind::Rows || kind_ == abi::ProductKind::Panels;
         if (streamed) {
             packed = workspace.scratch<T>(Scratch::Packed, rows * packed_size(depth_));
             for (std::int64_t row = 0; row < rows; ++row) {
@@ -151,13 +151,15 @@ private:
         dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, lane_sum, sums, kLanes);
     }
 
-    /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order.
+    /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order. In tiles each warp adds its
+    /// outputs' products itself, one k after the other.
     template <class T>
     void direct_sums(std::size_t j, std::int64_t b, Range n, const T* left, std::int64_t rows, T* sums,
                      Buffers buffers, Workspace& workspace) const {
         const CompiledAccess& weight = weights_[j];
-        T* slices = workspace.scratch<T>(Scratch::Partials, rows * warps_ * kLanes);
-        std::fill_n(slices, rows * warps_ * kLanes, T{0});
+        const std::int64_t shares = kind_ == abi::ProductKind::Tiles ? 1 : warps_;
+        T* slices = workspace.scratch<T>(Scratch::Partials, rows * shares * kLanes);
+        std::fill_n(slices, rows * shares * kLanes, T{0});
         std::array<T, kLanes> values;
         for (std::int64_t k = 0; k < depth_; ++k) {
             const std::array<std::int64_t, 4> at{b, 0, n.begin, k};
@@ -168,14 +170,14 @@ private:
             weight.read(block, {}, buffers, workspace, values.data(), kDomain<T>);
             for (std::int64_t row = 0; row < rows; ++row) {
                 add_scaled(left[row * depth_ + k], values.data(),
-                           slices + (row * warps_ + k % warps_) * kLanes, n.size());
+                           slices + (row * shares + k % shares) * kLanes, n.size());
             }
         }
         for (std::int64_t row = 0; row < rows; ++row) {
             T* out = sums + row * kLanes;
             std::fill_n(out, n.size(), T{0});
-            for (std::int64_t warp = 0; warp < warps_; ++warp) {
-                const T* slice = slices + (row * warps_ + warp) * kLanes;
+            for (std::int64_t warp = 0; warp < shares; ++warp) {
+                const T* slice = slices + (row * shares + warp) * kLanes;
                 for (std::int64_t i = 0; i < n.size(); ++i) out[i] += slice[i];
             }
         }

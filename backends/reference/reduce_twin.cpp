@@ -6,6 +6,7 @@
 #include "backends/reference/compiled_store.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/warp.h"
+#include "fuse/reduce_lanes.h"
 
 namespace stretto {
 namespace {
@@ -37,17 +38,20 @@ Expr loaded(const Access& access) {
     return expr;
 }
 
-/// Of an output's terms, counted from the first that counts, sum l combines terms l, l + sums, ...; a butterfly combines the
-/// sums. They are the lanes of a warp, or those of one lane.
+/// The order of fuse/reduce_lanes.h; terms are counted from the first that counts.
 class ReduceTwin final : public Twin {
 public:
-    explicit ReduceTwin(const ReduceRegion& region)
+    ReduceTwin(const ReduceRegion& region, std::int32_t consumer_warps)
         : op_(region.op),
+          lanes_(reduce_lanes(region)),
+          shares_(lanes_.way == ReduceLanes::Way::Columns
+                      ? consumer_warps * static_cast<std::int32_t>(lanes_.vector)
+                  : lanes_.way == ReduceLanes::Way::Own ? kReduceSums
+                                                        : kWarp),
           space_(region.space),
           kept_(region.space.begin(), region.space.begin() + region.kept),
           reduced_(region.space.begin() + region.kept, region.space.end()),
           count_(volume(reduced_)),
-          sums_(lanes_have_own_results(region) ? kReduceSums : kWarp),
           term_(region.term),
           stores_(compiled(region.stores)) {
         if (!region.ragged) return;
@@ -72,7 +76,7 @@ private:
         std::array<T, kLanes> results;
         for (Range left = task.tile[0]; !left.empty();) {
             const Range part{left.begin, std::min<std::int64_t>(left.end, left.begin + kLanes)};
-            if (count_ < part.size() && !begin_) {
+            if (lanes_.way == ReduceLanes::Way::Columns || (count_ < part.size() && !begin_)) {
                 across_outputs(part, results.data(), buffers, workspace);
             } else {
                 for (std::int64_t i = part.begin; i < part.end; ++i) {
@@ -105,12 +109,12 @@ private:
             const Block block = walk.next();
             const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
             for (std::int32_t i = 0; i < block.lanes; ++i) {
-                T& lane = lanes[(j + i) % sums_];
+                T& lane = lanes[(j + i) / lanes_.vector % shares_];
                 lane = combined(op_, lane, values[i]);
             }
         }
         return butterfly(
-            lanes.data(), [this](T a, T b) { return combined(op_, a, b); }, sums_);
+            lanes.data(), [this](T a, T b) { return combined(op_, a, b); }, shares_);
     }
 
     /// The positions of an output's terms in the whole space.
@@ -128,14 +132,16 @@ private:
         return {bound(*begin_), bound(*end_)};
     }
 
-    /// The same sums, with outputs instead of terms side by side: quicker where there are few terms.
+    /// With outputs instead of terms side by side: also quicker where there are few terms along.
     template <class T>
     void across_outputs(Range outputs, T* results, Buffers buffers, Workspace& workspace) const {
-        T* lanes = workspace.scratch<T>(Scratch::Lanes, kWarp * kLanes);
+        T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_ * kLanes);
+        const auto combine = [this](T a, T b) { return combined(op_, a, b); };
+        const bool in_order = lanes_.way == ReduceLanes::Way::Columns;
         for (BlockWalk walk(kept_, outputs, space_.size(), workspace); !walk.done();) {
             T* out = results + (walk.position() - outputs.begin);
             const Block block = walk.next();
-            std::fill_n(lanes, kWarp * kLanes, identity<T>(op_));
+            std::fill_n(lanes, shares_ * kLanes, identity<T>(op_));
             for (std::int64_t j = 0; j < count_; ++j) {
                 std::int64_t rest = j;
                 for (std::size_t d = space_.size(); d-- > kept_.size();) {
@@ -143,24 +149,30 @@ private:
                     rest /= space_[d];
                 }
                 const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
-                T* lane = lanes + j % sums_ * kLanes;
-                for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combined(op_, lane[i], values[i]);
+                T* lane = lanes + (in_order ? j : j / lanes_.vector) % shares_ * kLanes;
+                for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combine(lane[i], values[i]);
             }
             for (std::int32_t i = 0; i < block.lanes; ++i) {
-                std::array<T, kWarp> of_output;
-                for (std::int32_t l = 0; l < sums_; ++l) of_output[l] = lanes[l * kLanes + i];
-                out[i] = butterfly(
-                    of_output.data(), [this](T a, T b) { return combined(op_, a, b); }, sums_);
+                if (in_order) {
+                    out[i] = lanes[i];
+                    for (std::int64_t s = 1; s < shares_; ++s)
+                        out[i] = combine(out[i], lanes[s * kLanes + i]);
+                } else {
+                    std::array<T, kWarp> of_output;
+                    for (std::int32_t l = 0; l < shares_; ++l) of_output[l] = lanes[l * kLanes + i];
+                    out[i] = butterfly(of_output.data(), combine, shares_);
+                }
             }
         }
     }
 
     ReduceOp op_;
+    ReduceLanes lanes_;
+    std::int32_t shares_;  ///< of the terms of one output
     Shape space_;
     Shape kept_;
     Shape reduced_;
     std::int64_t count_;
-    std::int32_t sums_;
     CompiledExpr term_;
     std::optional<CompiledExpr> begin_;  ///< where the reduction is ragged
     std::optional<CompiledExpr> end_;
@@ -169,6 +181,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Twin> make_twin(const ReduceRegion& region) { return std::make_unique<ReduceTwin>(region); }
+std::unique_ptr<Twin> make_twin(const ReduceRegion& region, std::int32_t consumer_warps) {
+    return std::make_unique<ReduceTwin>(region, consumer_warps);
+}
 
 }  // namespace stretto

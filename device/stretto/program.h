@@ -6,6 +6,7 @@
 #include "stretto/kinds/matmul.h"
 #include "stretto/kinds/matmul_direct.h"
 #include "stretto/kinds/matmul_panels.h"
+#include "stretto/kinds/matmul_tiles.h"
 #include "stretto/kinds/reduce.h"
 #include "stretto/sync/meeting.h"
 
@@ -16,7 +17,10 @@ namespace stretto::device {
 template <int Warps, int Slots, int SlotBytes>
 struct KernelConfig {
     static constexpr int kWarps = Warps;         ///< consumer warps
-    static constexpr int kThreads = Warps * 32;  ///< consumer threads; the kernel has 32 more
+    static constexpr int kThreads = Warps * 32;  ///< consumer threads
+    static constexpr bool kStreams =
+        SlotBytes > 0;  ///< without, there is no loader: its warp would cost registers
+    static constexpr int kAllThreads = kThreads + (kStreams ? 32 : 0);
     static constexpr int kSlots = Slots;
     static constexpr int kSlotBytes = SlotBytes;
 };
@@ -25,16 +29,48 @@ struct KernelConfig {
 template <class... Kinds>
 struct KindList {};
 
+/// A kind as a function of its own: it takes the registers that it needs while it runs, and none from other kinds.
+template <class Kind, class Config>
+__device__ __noinline__ Cursor run_apart(const abi::Record& record, const abi::Launch& launch,
+                                         Cursor cursor) {
+    return Kind::template run<Config>(record, launch, cursor);
+}
+
+/// The kernel's parameter by its generic address (PTX ISA, cvta.param): a reference that leaves the kernel's own code would
+/// make every thread copy it to memory first.
+__device__ __forceinline__ const abi::Launch& launch_parameter() {
+    U64 address;
+    asm("cvta.param.u64 %0, stretto_program_param_0;" : "=l"(address));
+    return *reinterpret_cast<const abi::Launch*>(address);
+}
+
+/// More kinds than this are functions of their own: a call costs less than what so many together do to each other.
+inline constexpr int kMostTogether = 24;
+
+/// Runs the record's kind, which is not before the kind `Number`, the first of those that are left.
+template <class Config, bool Apart, U32 Number, class Kind, class... Rest>
+__device__ __forceinline__ Cursor dispatch_from(U32 kind, const abi::Record& record,
+                                                const abi::Launch& launch, Cursor cursor) {
+    if (kind == Number) {
+        if constexpr (Apart) {
+            return run_apart<Kind, Config>(record, launch_parameter(), cursor);
+        } else {
+            return Kind::template run<Config>(record, launch, cursor);
+        }
+    }
+    if constexpr (sizeof...(Rest) > 0) {
+        return dispatch_from<Config, Apart, Number + 1, Rest...>(kind, record, launch, cursor);
+    }
+    return cursor;
+}
+
 template <class Config, class... Kinds>
 __device__ __forceinline__ Cursor dispatch(KindList<Kinds...>, const abi::Record& record,
                                            const abi::Launch& launch, Cursor cursor) {
-    U32 number = 0;
-    const auto run_if = [&]<class Kind>() {
-        const bool mine = record.kind == number++;
-        if (mine) cursor = Kind::template run<Config>(record, launch, cursor);
-        return mine;
-    };
-    static_cast<void>((run_if.template operator()<Kinds>() || ...));
+    constexpr bool kApart = sizeof...(Kinds) > kMostTogether;
+    if constexpr (sizeof...(Kinds) > 0) {
+        return dispatch_from<Config, kApart, 0, Kinds...>(record.kind, record, launch, cursor);
+    }
     return cursor;
 }
 
@@ -131,7 +167,7 @@ template <class Kinds, class Config>
 __device__ __forceinline__ void run(const abi::Launch& launch) {
     Control& shared = control();
     const abi::WorkerRange range = launch.workers[blockIdx.x];
-    if (threadIdx.x == Config::kThreads) {
+    if (threadIdx.x == Config::kAllThreads - 32) {
         init_ring<Config>();
         for (int place = 0; place < 2; ++place) {
             shared.events_given_up[place] = 0;
@@ -148,7 +184,7 @@ __device__ __forceinline__ void run(const abi::Launch& launch) {
     stamp_clocks<Config>(launch, &abi::WorkerStamps::begin);
     __syncthreads();
     if (threadIdx.x >= Config::kThreads) {
-        load_stream<Config>(launch, range);
+        if constexpr (Config::kStreams) load_stream<Config>(launch, range);
     } else {
         if (wait_for_kernel_before()) {
             // The kernel before may have been one of the launch before when the epoch was read.

@@ -28,13 +28,14 @@ struct Field {
     double least = 0;  ///< smallest number that makes sense
 };
 
-const std::array<Field, 15> kFields{{{"name", &Machine::name},
+const std::array<Field, 16> kFields{{{"name", &Machine::name},
                                      {"arch", &Machine::arch},
                                      {"workers", &Machine::workers},
                                      {"consumer_warps", &Machine::consumer_warps, 1},
                                      {"shared_bytes", &Machine::shared_bytes, 1},
                                      {"bandwidth", &Machine::bandwidth, 1e-6},
                                      {"flops", &Machine::flops, 1e-6},
+                                     {"tensor_flops", &Machine::tensor_flops, 1e-6},
                                      {"counter_us", &Machine::counter_us},
                                      {"counter_wait_us", &Machine::counter_wait_us},
                                      {"signal_us", &Machine::signal_us},

@@ -16,6 +16,7 @@ struct Machine {
     std::int64_t shared_bytes = 0;    ///< shared memory that one worker may use
     double bandwidth = 1;             ///< bytes/us that all workers read from memory together
     double flops = 1;                 ///< scalar F32 operations/us of one worker
+    double tensor_flops = 1;          ///< 16-bit operations/us of one worker's tensor cores, sustained
     double counter_us = 1;            ///< hand-off by a counter: release, propagation, acquire
     double counter_wait_us = 0;       ///< each further counter that the same task waits for
     double signal_us = 0;             ///< each further counter that the same task signals

@@ -94,7 +94,7 @@ std::string print(const CudaFile& file) {
     fmt::format_to(to, ">;\nusing Config = KernelConfig<{}, {}, {}>;\n\n", file.warps, file.slots,
                    file.slot_bytes);
     fmt::format_to(to,
-                   "extern \"C\" __global__ void __launch_bounds__(Config::kThreads + 32, 1)\n"
+                   "extern \"C\" __global__ void __launch_bounds__(Config::kAllThreads, 1)\n"
                    "{}(const __grid_constant__ stretto::abi::Launch launch) {{\n"
                    "    run<Kinds, Config>(launch);\n"
                    "}}\n",

@@ -83,7 +83,7 @@ Emission emit(const Plan& plan, const Machine& machine) {
     out.records = bytes_of(records.records);
     out.loads = bytes_of(records.loads);
     out.workers = bytes_of(records.workers);
-    out.threads = (plan.shared.warps + 1) * 32;
+    out.threads = (plan.shared.warps + (plan.shared.slot_bytes > 0 ? 1 : 0)) * 32;
     out.shared_bytes = shared_bytes(plan, machine);
     return out;
 }

@@ -17,7 +17,7 @@ struct Emission {
     std::vector<std::byte> records;  ///< abi::Record array, workers one after the other
     std::vector<std::byte> loads;    ///< abi::Load array, likewise
     std::vector<std::byte> workers;  ///< abi::WorkerRange array: where each worker's records and loads are
-    std::int32_t threads = 0;        ///< of one CTA: the consumers and the loader's warp
+    std::int32_t threads = 0;        ///< of one CTA: the consumers, and a loader's warp where weights stream
     std::int64_t shared_bytes = 0;   ///< dynamic shared memory of one CTA
 };
 

@@ -8,24 +8,22 @@
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
-#include "emit/operand_slots.h"
-#include "emit/statements.h"
+#include "emit/functor_writer.h"
 #include "fuse/product_kind.h"
+#include "fuse/product_operand.h"
+#include "fuse/reduce_lanes.h"
 
 namespace stretto {
 namespace {
-
-std::string number(std::int64_t value) { return fmt::format("{}", value); }
-
-CudaMember constant(const char* name, std::int64_t value) { return {"I32", name, number(value)}; }
-
-CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "true" : "false"}; }
 
 /// Positions and coordinates are 32-bit on the device.
 void ensure_small(std::int64_t positions) {
     ensure(positions <= std::numeric_limits<std::int32_t>::max(),
            "a region's space exceeds 32-bit positions");
 }
+
+/// A map of fewer positions has one for each thread at most: what its threads move together only leaves others idle.
+constexpr std::int64_t kManyPositions = 1 << 15;
 
 /// A coordinate variable, or "0" where it can only be that.
 std::string coordinate(const char* name, std::int64_t extent) { return extent == 1 ? "0" : name; }
@@ -45,27 +43,43 @@ const char* template_of(abi::ProductKind kind) {
             return "MatMul";
         case abi::ProductKind::Panels:
             return "MatMulPanels";
+        case abi::ProductKind::Tiles:
+            return "MatMulTiles";
     }
     throw InternalError("a product is of an unknown kind");
 }
 
-/// Builds the kind of one region, function by function.
-class KindBuilder {
+const char* template_of(ReduceLanes::Way way) {
+    switch (way) {
+        case ReduceLanes::Way::Along:
+            return "Reduce";
+        case ReduceLanes::Way::Own:
+            return "ReduceAcross";
+        case ReduceLanes::Way::Columns:
+            return "ReduceColumns";
+    }
+    throw InternalError("a reduction is dealt in an unknown way");
+}
+
+/// Builds the kind of one region.
+class KindBuilder : FunctorWriter {
 public:
-    KindBuilder(const RegionGraph& graph, const Region& region) : pointers_(graph, operand_slots(region)) {}
+    KindBuilder(const RegionGraph& graph, const Region& region) : FunctorWriter(graph, region) {}
 
     CudaKind operator()(const MapRegion& region) {
         kind_.task_template = "Map";
         ensure_small(volume(region.space));
         Scope scope;
-        const std::vector<std::string> lines = unravelled("at", region.space, 0, scope.coordinates);
-        add_stores(region.stores, scope, lines, {{"I32", "at", ""}}, {});
+        std::vector<std::string> lines = unravelled("at", region.space, 0, scope.coordinates);
+        const Place place{std::move(scope), std::move(lines), {{"I32", "at", ""}}, {}};
+        add_stores(region.stores, place);
+        add_vectors(region, place);
         return finished();
     }
 
     CudaKind operator()(const ReduceRegion& region) {
-        const bool across = lanes_have_own_results(region);
-        kind_.task_template = across ? "ReduceAcross" : "Reduce";
+        const ReduceLanes lanes = reduce_lanes(region);
+        kind_.task_template = template_of(lanes.way);
         const auto split = region.space.begin() + region.kept;
         const Shape kept(region.space.begin(), split);
         const Shape reduced(split, region.space.end());
@@ -84,14 +98,20 @@ public:
         for (std::string& line : unravelled("reduced", reduced, kept.size(), scope.coordinates)) {
             lines.push_back(std::move(line));
         }
-        add_function("Acc", "term", {{"I32", "kept", ""}, {"I32", "reduced", ""}},
-                     returned(region.term, scope, acc, std::move(lines)));
+        const Place place{
+            std::move(scope), std::move(lines), {{"I32", "kept", ""}, {"I32", "reduced", ""}}, {}};
+        if (lanes.vector > 1) {
+            add_terms(region.term, place, lanes.dim, lanes.vector, acc);
+        } else {
+            add_function("Acc", "term", place.at, returned(region.term, place.scope, acc, place.lines));
+        }
         kept_scope.coordinates.resize(region.space.size(), "0");
-        if (across) {
+        if (lanes.way == ReduceLanes::Way::Own) {
             add_bound("begin", region, kept_scope, kept_lines);
             add_bound("end", region, kept_scope, kept_lines);
         } else {
-            kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
+            kind_.functor.constants = {constant("kReduced", volume(reduced)),
+                                       constant("kVector", lanes.vector)};
         }
         kept_scope.accumulators = "acc";
         kept_scope.accumulator_type = acc;
@@ -104,24 +124,27 @@ public:
         const auto& [batch, rows, columns, depth] = region.space;
         ensure_small(batch * rows * depth);
         ensure_small(columns * depth);
-        kind_.task_template = template_of(product_kind(region));
+        const abi::ProductKind product = product_kind(region);
+        kind_.task_template = template_of(product);
         const DType acc = accumulator_type(region.a_type);
         alias("Acc", accumulator_name(acc));
         alias("Left", element_name(region.a_type));
         if (region.streamed) alias("Weight", element_name(streamed_type(region)));
-        kind_.functor.constants = {constant("kB", batch),
-                                   constant("kM", rows),
-                                   constant("kK", depth),
-                                   constant("kWeights", static_cast<std::int64_t>(region.weights.size())),
-                                   constant("kStats", static_cast<std::int64_t>(region.stats.size())),
-                                   constant("kInner", inner_stats(region))};
-        add_prologue(region, acc);
-        if (!region.streamed) add_weights(region);
-        add_stores(
-            region.stores,
+        kind_.functor.constants = {constant("kB", batch), constant("kM", rows), constant("kK", depth),
+                                   constant("kWeights", static_cast<std::int64_t>(region.weights.size()))};
+        if (product == abi::ProductKind::Tiles) {
+            add_operands(region);
+        } else {
+            add_prologue(region, acc);
+            if (!region.streamed) add_weights(region);
+        }
+        const Place place{
             {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc},
-            {}, {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}},
-            {{"const Acc*", "acc", ""}, {"const Acc*", "stat", ""}});
+            {},
+            {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}},
+            {{"const Acc*", "acc", ""}, {"const Acc*", "stat", ""}}};
+        add_stores(region.stores, place);
+        if (product == abi::ProductKind::Tiles) add_vector_stores(region.stores, place, 2, columns);
         return finished();
     }
 
@@ -170,45 +193,6 @@ public:
     }
 
 private:
-    void alias(const char* name, std::string type) {
-        kind_.functor.aliases.push_back({std::move(type), name, ""});
-    }
-
-    void add_function(const char* result, const char* name, std::vector<CudaMember> parameters,
-                      std::vector<std::string> body) {
-        kind_.functor.functions.push_back({result, name, std::move(parameters), std::move(body)});
-    }
-
-    /// Statements that split a row-major position into coordinates i<first>, …, whose names go to `names`.
-    static std::vector<std::string> unravelled(const std::string& position, const Shape& shape,
-                                               std::size_t first, std::vector<std::string>& names) {
-        std::vector<std::string> lines;
-        const Shape strides = row_major_strides(shape);
-        const auto outer = static_cast<std::size_t>(
-            std::find_if(shape.begin(), shape.end(), [](std::int64_t extent) { return extent != 1; }) -
-            shape.begin());
-        for (std::size_t d = 0; d < shape.size(); ++d) {
-            if (shape[d] == 1) {
-                names.emplace_back("0");
-                continue;
-            }
-            std::string digit = strides[d] == 1 ? position : fmt::format("{} / {}", position, strides[d]);
-            if (d != outer) digit += fmt::format(" % {}", shape[d]);
-            names.push_back(fmt::format("i{}", first + d));
-            lines.push_back(fmt::format("const I32 {} = {};", names.back(), digit));
-        }
-        return lines;
-    }
-
-    std::vector<std::string> returned(const Expr& expr, Scope scope, DType type,
-                                      std::vector<std::string> lines) {
-        Statements body(pointers_, std::move(scope));
-        for (std::string& line : lines) body.add(std::move(line));
-        const std::string result = body.evaluate(expr).back();
-        body.add(fmt::format("return {};", converted(result, expr.type(), type)));
-        return body.take();
-    }
-
     /// The first term of a kept position that counts, or the one after the last.
     void add_bound(const std::string& which, const ReduceRegion& region, const Scope& scope,
                    const std::vector<std::string>& lines) {
@@ -224,6 +208,19 @@ private:
             body.add(fmt::format("return {};", which == "begin" ? 0 : volume(reduced)));
         }
         add_function("I32", which.c_str(), {{"I32", "kept", ""}}, body.take());
+    }
+
+    /// Along the last dimension; or, where rows are no whole vectors, along all positions.
+    void add_vectors(const MapRegion& region, const Place& place) {
+        const auto last = std::find_if(region.space.rbegin(), region.space.rend(),
+                                       [](std::int64_t extent) { return extent != 1; });
+        if (volume(region.space) < kManyPositions) return add_vector_stores({}, place, 0, 1);
+        const auto dim = static_cast<std::size_t>(region.space.rend() - last) - 1;
+        const auto flat = flattened(region);
+        if (vector_length(region.stores, dim, *last) > 1 || !flat)
+            return add_vector_stores(region.stores, place, dim, *last);
+        const Place positions{{{"at"}, "", DType::F32}, {}, place.at, {}};
+        add_vector_stores(flat->stores, positions, 0, flat->space.front());
     }
 
     std::vector<std::string> element(const Access& access, const std::vector<std::string>& at) {
@@ -304,7 +301,36 @@ private:
         return body.take();
     }
 
+    /// What a product of many rows copies as it lies in memory.
+    void add_operands(const MatMulRegion& region) {
+        const Access* left = plain_left_side(region);
+        const auto left_lies = left != nullptr ? plain_operand(*left, 1) : std::nullopt;
+        const auto weights_lie = plain_weights(region);
+        ensure(left_lies && weights_lie, "a product in tiles has an operand that is not plain");
+        for (const CudaMember& member :
+             {constant("kTileRows", region.tile.rows), constant("kTileColumns", region.tile.columns),
+              constant("kStages", region.tile.stages), flag("kLeftColumn", left_lies->column),
+              constant("kLeftGrain", left_lies->grain), flag("kWeightColumn", weights_lie->column),
+              constant("kWeightGrain", weights_lie->grain)}) {
+            kind_.functor.constants.push_back(member);
+        }
+        const std::string batch = coordinate("b", region.space[0]);
+        const auto address = [&](const Access& access, const char* rows) {
+            Statements body(pointers_, {{batch, rows, rows, "k"}, "", DType::F32});
+            body.add(fmt::format("return {};", body.address(access)));
+            return body.take();
+        };
+        const CudaMember b{"I32", "b", ""}, m{"I32", "m", ""}, n{"I32", "n", ""}, k{"I32", "k", ""};
+        add_function("const Left*", "left_at", {b, m, k}, address(*left, "m"));
+        for (std::size_t j = 0; j < region.weights.size(); ++j) {
+            add_function("const Left*", "weight_at", {{fmt::format("Number<{}>", j), "", ""}, b, n, k},
+                         address(region.weights[j], "n"));
+        }
+    }
+
     void add_prologue(const MatMulRegion& region, DType acc) {
+        kind_.functor.constants.push_back(constant("kStats", static_cast<std::int64_t>(region.stats.size())));
+        kind_.functor.constants.push_back(constant("kInner", inner_stats(region)));
         const Scope scope{{coordinate("b", region.space[0]), coordinate("m", region.space[1]), "0",
                            coordinate("k", region.space[3])},
                           "sum",
@@ -341,26 +367,6 @@ private:
         kind_.functor.structs.push_back(std::move(early));
     }
 
-    /// Makes the early loads of `expr` members of `early`, whose initializers are added to `values`.
-    static Statements::Known known_early(Statements& loads, const Expr& expr, CudaStruct& early,
-                                         std::string& values) {
-        Statements::Known known;
-        for (const Statements::EarlyLoad& load : loads.early_loads(expr)) {
-            auto found = std::find_if(early.members.begin(), early.members.end(),
-                                      [&](const CudaMember& member) { return member.value == load.value; });
-            if (found == early.members.end()) {
-                const std::string member = fmt::format("e{}", early.members.size());
-                found = early.members.insert(found, {load.type, member, load.value});
-                if (load.words) early.words.push_back({member, *load.words});
-                values += (values.empty() ? "" : ", ") + load.value;
-            }
-            const std::string kept = "early." + found->name;
-            known[load.node] =
-                load.words ? converted(kept + ".value()", load.element, expr.nodes[load.node].type) : kept;
-        }
-        return known;
-    }
-
     /// How many statistics, from the first on, must be known before the left side and the other statistics' terms.
     static std::int64_t inner_stats(const MatMulRegion& region) {
         std::int64_t inner = 0;
@@ -372,29 +378,6 @@ private:
         look(region.a);
         for (const RowStat& stat : region.stats) look(stat.term);
         return inner;
-    }
-
-    /// Splits the stores in two functions, so that what they load is on its way together, and before the results of the
-    /// main loop are there: load(at) and store(at, results, early), which both begin with `lines`.
-    void add_stores(const std::vector<Store>& list, const Scope& scope, const std::vector<std::string>& lines,
-                    std::vector<CudaMember> at, const std::vector<CudaMember>& results) {
-        CudaStruct early{"Early", {}, {}};
-        std::string values;
-        Statements loads(pointers_, scope);
-        Statements body(pointers_, scope);
-        for (const std::string& line : lines) {
-            loads.add(line);
-            body.add(line);
-        }
-        for (const Store& store : list) {
-            body.store(store, known_early(loads, store.expr, early, values));
-        }
-        loads.add(fmt::format("return {{{}}};", values));
-        add_function("Early", "load", at, loads.take());
-        at.insert(at.end(), results.begin(), results.end());
-        at.push_back({"const Early&", "early", ""});
-        add_function("void", "store", std::move(at), body.take());
-        kind_.functor.structs.push_back(std::move(early));
     }
 
     void add_weights(const MatMulRegion& region) {
@@ -421,20 +404,6 @@ private:
         }
         return region.weights.front().type;
     }
-
-    CudaKind finished() {
-        for (std::size_t slot : pointers_.used()) {
-            const Buffer& buffer = pointers_.buffer(slot);
-            const std::string element = element_name(buffer.dtype);
-            kind_.functor.pointers.push_back({buffer.tagged ? fmt::format("Tagged<{}>", element) : element,
-                                              fmt::format("p{}", slot), fmt::format("{}", slot)});
-            kind_.functor.words |= buffer.tagged;
-        }
-        return std::move(kind_);
-    }
-
-    Pointers pointers_;
-    CudaKind kind_;
 };
 
 }  // namespace

@@ -127,6 +127,24 @@ std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
     return loads;
 }
 
+std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, std::size_t dim,
+                                                             std::int64_t count) {
+    std::vector<EarlyLoad> loads;
+    for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
+        const ExprNode& node = expr.nodes[i];
+        if (node.op != Op::Load || !node.args.empty()) continue;
+        const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
+        if (lies_in_groups(access.map, dim, count)) {
+            loads.push_back({i, fmt::format("Vector<{}, {}>", element_name(access.type), count),
+                             fmt::format("read_vector<{}>({})", count, address(access)), access.type,
+                             std::nullopt, true});
+        } else if (!moves_within_groups(access.map, dim, count)) {
+            loads.push_back({i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt});
+        }
+    }
+    return loads;
+}
+
 std::string Statements::address(const Access& access) {
     const BufferId buffer(access.source);
     const IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
@@ -146,10 +164,17 @@ void Statements::store(const Store& store, const Known& known) {
         const auto i = static_cast<std::size_t>(node);
         indirect.push_back(converted(variables[i], store.expr.nodes[i].type, DType::I64));
     }
+    write_at(store.target, indirect, stored(store, variables.back()));
+}
+
+std::string Statements::value_of(const Store& store, const Known& known) {
+    return stored(store, evaluate(store.expr, known).back());
+}
+
+std::string Statements::stored(const Store& store, const std::string& value) {
     const DType type = store.target.type;
-    // `write` rounds to narrow floats itself.
-    write_at(store.target, indirect,
-             converted(variables.back(), store.expr.type(), is_narrow_float(type) ? DType::F32 : type));
+    // `write` and `set` round to narrow floats themselves.
+    return converted(value, store.expr.type(), is_narrow_float(type) ? DType::F32 : type);
 }
 
 }  // namespace stretto

@@ -58,13 +58,18 @@ public:
         std::string value;  ///< what to load
         DType element = DType::F32;
         std::optional<std::size_t> words;  ///< operand slot, where it yields a Word<> that may not be ready
+        bool vector = false;               ///< it yields a Vector<> of neighbours
     };
     [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
+    /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same. No words.
+    [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     /// The address of an element, without indirect coordinates or masks.
     [[nodiscard]] std::string address(const Access& access);
     void store(const Store& store, const Known& known = {});
+    /// Evaluates what `store`, one without indirect coordinates, stores.
+    [[nodiscard]] std::string value_of(const Store& store, const Known& known);
     /// Stores `value`, of type `type`, through `access`, without indirect coordinates.
     void write(const Access& access, const std::string& value, DType type);
     void add(std::string statement) { lines_.push_back(std::move(statement)); }
@@ -75,6 +80,8 @@ private:
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);
+    /// `value`, of the store's expression, as what is written.
+    [[nodiscard]] static std::string stored(const Store& store, const std::string& value);
     void write_at(const Access& access, const std::vector<std::string>& indirect, const std::string& element);
     [[nodiscard]] std::string value_of(const Expr& expr, const ExprNode& node,
                                        const std::vector<std::string>& variables);

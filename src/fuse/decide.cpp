@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/product_tile.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -95,6 +96,9 @@ private:
             if (const auto* contract = as<Contract>(user)) {
                 needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
                 keep_bounds(contract->ragged);
+                // Every task of a column would evaluate the left side anew.
+                if (has_many_rows(contract->space, contract->a.type))
+                    needs_buffer_[static_cast<std::size_t>(contract->a.source)] = true;
             } else if (const auto* reduce = as<Reduce>(user)) {
                 keep_bounds(reduce->ragged);
             } else if (const auto* attention = as<Attention>(user)) {

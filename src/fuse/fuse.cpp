@@ -15,6 +15,7 @@
 #include "fuse/join.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
+#include "fuse/product_tile.h"
 #include "fuse/widen.h"
 
 namespace stretto {
@@ -176,6 +177,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
         }
         result.buffers = buffers.take();
         join_maps(result);
+        cut_products(result, machine);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         return result;
     }

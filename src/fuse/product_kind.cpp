@@ -11,6 +11,7 @@ constexpr std::size_t kMostPanelWeights = 8;
 }  // namespace
 
 abi::ProductKind product_kind(const MatMulRegion& region) {
+    if (region.tile.rows > 0) return abi::ProductKind::Tiles;
     if (!region.streamed) return abi::ProductKind::Direct;
     const bool same_type = std::all_of(region.weights.begin(), region.weights.end(),
                                        [&](const Access& weight) { return weight.type == region.a_type; });

@@ -83,26 +83,7 @@ bool has_aligned_rows(const Access& access) {
     return map.dims.back().size() == 1 && map.dims.back().front().stride == 1;
 }
 
-/// Does the access step from element to element where coordinate `dim` counts up?
-bool is_contiguous_along(const Access& access, std::size_t dim) {
-    const Atom& digit = access.map.dims[dim].back();
-    return digit.extent > 1 && digit.stride == 1;
-}
-
 }  // namespace
-
-bool lanes_have_own_results(const ReduceRegion& region) {
-    constexpr std::int64_t kLanes = 32;
-    const Shape reduced(region.space.begin() + region.kept, region.space.end());
-    if (region.ragged || volume(reduced) < kLanes) return true;
-    if (region.kept == 0) return false;
-    std::int64_t across = 0, along = 0;
-    for (const Access& access : region.term.accesses) {
-        across += is_contiguous_along(access, static_cast<std::size_t>(region.kept) - 1);
-        along += is_contiguous_along(access, region.space.size() - 1);
-    }
-    return across > along;
-}
 
 bool on_tensor_cores(const AttentionRegion& region) {
     const std::int64_t depth = region.space[4];

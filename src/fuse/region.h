@@ -82,6 +82,15 @@ struct RowStat {
     bool operator==(const RowStat&) const = default;
 };
 
+/// How a product of many rows is cut: a task computes at most `rows` x `columns` results of each weight, and `stages` blocks
+/// of k of its operands are in shared memory at one time.
+struct ProductTile {
+    std::int32_t rows = 0;
+    std::int32_t columns = 0;
+    std::int32_t stages = 0;
+    bool operator==(const ProductTile&) const = default;
+};
+
 /// Acc(j)[b, m, n] = sum over k of round(a(b, m, k)) * weights[j](b, n, k), accumulated in F32, for each of
 /// one or more weights that share the left side; then the stores over (b, m, n). All coordinates are [b, m,
 /// n, k].
@@ -92,6 +101,7 @@ struct MatMulRegion {
     DType a_type = DType::BF16;
     std::vector<Access> weights;
     bool streamed = false;  ///< weight rows are contiguous and constant in a launch: they go through the ring
+    ProductTile tile;  ///< empty (no rows) unless the product is one of many rows; then `a` is a plain load
     std::vector<Store> stores;
     bool operator==(const MatMulRegion&) const = default;
 };
@@ -119,11 +129,6 @@ struct AttentionRegion {
 /// Is the attention one that the device computes on tensor cores? Keys and values are of one 16-bit type, with D a
 /// multiple of 16 and at most 80 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
-
-/// Do the lanes of a warp reduce one result each, and not one result together? So they read neighbouring elements where an
-/// outer dimension is reduced. Each lane has kReduceSums sums, to which terms are dealt round robin.
-[[nodiscard]] bool lanes_have_own_results(const ReduceRegion& region);
-inline constexpr std::int32_t kReduceSums = 4;
 
 using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
 

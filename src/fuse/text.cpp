@@ -1,5 +1,7 @@
 #include "fuse/text.h"
 
+#include <limits>
+
 namespace stretto {
 namespace {
 
@@ -51,6 +53,8 @@ void write_head(Writer& out, const ReduceRegion& region) {
 void write_head(Writer& out, const MatMulRegion& region) {
     out.put("matmul ", region.space, ' ', name(region.a_type));
     if (region.streamed) out.put(" streamed");
+    if (region.tile.rows == 0) return;
+    out.put(" tiles ", region.tile.rows, " x ", region.tile.columns, " stages ", region.tile.stages);
 }
 void write_head(Writer& out, const AttentionRegion& region) {
     out.put("attention ", region.space, " group ", region.group, " splits ", region.splits, " scale ",
@@ -103,6 +107,16 @@ MatMulRegion read_matmul_head(Reader& in) {
     region.space = in.extents<4>();
     region.a_type = read_dtype(in);
     region.streamed = in.accept("streamed");
+    if (in.accept("tiles")) {
+        const auto number = [&] {
+            return static_cast<std::int32_t>(in.integer(1, std::numeric_limits<std::int32_t>::max()));
+        };
+        region.tile.rows = number();
+        in.expect("x");
+        region.tile.columns = number();
+        in.expect("stages");
+        region.tile.stages = number();
+    }
     return region;
 }
 

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "fuse/product_kind.h"
+
 namespace stretto {
 namespace {
 
@@ -25,6 +27,7 @@ bool is_raw(const Region& region, const Access& access) {
         for (const Access& weight : matmul->weights) {
             if (&weight == &access) return true;
         }
+        return product_kind(*matmul) == abi::ProductKind::Tiles && &access == &matmul->a.accesses.front();
     }
     return false;
 }

@@ -308,6 +308,26 @@ std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middl
     return composed(outer, middle, unit);
 }
 
+bool lies_in_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
+    const IndexMap plain = normalized(map);
+    if (plain.masked() || plain.offset % count != 0) return false;
+    const Atom& run = plain.dims[dim].back();
+    if (run.stride != 1 || run.extent == 1 || (plain.dims[dim].size() > 1 && run.extent % count != 0))
+        return false;
+    const auto steps_over = [&](const Atom& digit) {
+        return &digit == &run || digit.extent == 1 || digit.stride % count == 0;
+    };
+    return std::all_of(plain.dims.begin(), plain.dims.end(), [&](const std::vector<Atom>& digits) {
+        return std::all_of(digits.begin(), digits.end(), steps_over);
+    });
+}
+
+bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
+    const IndexMap plain = normalized(map);
+    const Atom& last = plain.dims[dim].back();
+    return last.masked() || last.stride != 0 || (plain.dims[dim].size() > 1 && last.extent % count != 0);
+}
+
 std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at) {
     std::int64_t offset = map.offset;
     for (std::size_t d = 0; d < map.dims.size(); ++d) {

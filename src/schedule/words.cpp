@@ -4,6 +4,8 @@
 #include <optional>
 #include <set>
 
+#include "fuse/product_kind.h"
+#include "fuse/reduce_lanes.h"
 #include "tile/dependencies.h"
 
 namespace stretto {
@@ -50,6 +52,7 @@ public:
     }
 
     std::optional<Polls> operator()(const ReduceRegion& reduce) const {
+        if (reduce_lanes(reduce).vector > 1 && count_reads(reduce.term, buffer_) > 0) return std::nullopt;
         const std::int64_t kept = task_.tile[0].size();
         const Shape inner(reduce.space.begin() + reduce.kept, reduce.space.end());
         Polls polls = one_by_one(count_reads(reduce.term, buffer_), kept * volume(inner), threads_);
@@ -61,6 +64,8 @@ public:
         for (const Access& weight : matmul.weights) {
             if (reads(weight, buffer_)) return std::nullopt;
         }
+        const bool copied = product_kind(matmul) == abi::ProductKind::Tiles;
+        if (copied && count_reads(matmul.a, buffer_) > 0) return std::nullopt;
         const std::int64_t rows = task_.tile[0].size() * task_.tile[1].size();
         // Equal loads of the left side and of its statistics are one.
         std::int64_t loads = count_reads(matmul.a, buffer_);

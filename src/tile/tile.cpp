@@ -5,6 +5,7 @@
 #include "abi/abi.h"
 #include "base/error.h"
 #include "fuse/product_kind.h"
+#include "fuse/reduce_lanes.h"
 #include "tile/dependencies.h"
 #include "tile/footprints.h"
 
@@ -15,6 +16,7 @@ constexpr std::int64_t kMaxTokens = 8;           ///< rows of m that a MatMul ta
 constexpr std::int64_t kMaxAccumulators = 8192;  ///< of one MatMul task
 constexpr std::int64_t kQueryRows = 8;           ///< of one attention task
 constexpr std::int64_t kLanes = 32;
+constexpr std::int64_t kStripBytes = 16 << 20;  ///< a good part of a large GPU's L2
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -62,9 +64,23 @@ private:
     void cut(std::size_t region, const ReduceRegion& reduce) {
         const Shape outer(reduce.space.begin(), reduce.space.begin() + reduce.kept);
         const std::int64_t total = volume(outer);
-        const std::int64_t together = machine_.consumer_warps * (lanes_have_own_results(reduce) ? kLanes : 1);
-        const std::int64_t share = std::max<std::int64_t>(ceil_div(total, machine_.workers), together);
+        const std::int64_t together = positions_together(reduce);
+        const std::int64_t share =
+            round_up(std::max<std::int64_t>(ceil_div(total, machine_.workers), together), together);
         cut_linear(region, total, round_up(share, unit_of(reduce.stores, outer)));
+    }
+
+    /// Kept positions that a task's lanes take at one time.
+    [[nodiscard]] std::int64_t positions_together(const ReduceRegion& reduce) const {
+        switch (reduce_lanes(reduce).way) {
+            case ReduceLanes::Way::Along:
+                return machine_.consumer_warps;
+            case ReduceLanes::Way::Own:
+                return machine_.consumer_warps * kLanes;
+            case ReduceLanes::Way::Columns:
+                return abi::kReduceColumns;
+        }
+        throw InternalError("a reduction is dealt in an unknown way");
     }
 
     /// Row-major positions that one task must keep together: a data-dependent store may write the same bytes for
@@ -84,6 +100,7 @@ private:
     }
 
     void cut(std::size_t region, const MatMulRegion& matmul) {
+        if (product_kind(matmul) == abi::ProductKind::Tiles) return cut_tiles(region, matmul);
         const auto [batch, m, n, k] = matmul.space;
         const std::int64_t tokens = tokens_per_task(region, matmul);
         const std::vector<Range> columns = product_kind(matmul) == abi::ProductKind::Panels
@@ -93,6 +110,27 @@ private:
             for (std::int64_t i = 0; i < m; i += tokens) {
                 for (const Range range : columns) {
                     add(region, {Range{b, b + 1}, {i, std::min(i + tokens, m)}, range, {}});
+                }
+            }
+        }
+    }
+
+    /// By strips of columns whose weights stay in the shared cache while all rows pass, then by row.
+    void cut_tiles(std::size_t region, const MatMulRegion& matmul) {
+        const auto [batch, m, n, k] = matmul.space;
+        const std::int64_t column_bytes =
+            row_cost(matmul) * static_cast<std::int64_t>(size_of(matmul.a_type));
+        const std::int64_t rows = matmul.tile.rows;
+        const std::int64_t columns = matmul.tile.columns;
+        const std::int64_t strip =
+            std::max<std::int64_t>(kStripBytes / (column_bytes * columns), 1) * columns;
+        for (std::int64_t b = 0; b < batch; ++b) {
+            for (std::int64_t first = 0; first < n; first += strip) {
+                for (std::int64_t i = 0; i < m; i += rows) {
+                    for (std::int64_t j = first; j < std::min(first + strip, n); j += columns) {
+                        add(region,
+                            {Range{b, b + 1}, {i, std::min(i + rows, m)}, {j, std::min(j + columns, n)}, {}});
+                    }
                 }
             }
         }
@@ -195,12 +233,21 @@ private:
 
 std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& tile, std::int32_t warps) {
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
+        const auto weights = static_cast<long long>(matmul->weights.size());
+        if (product_kind(*matmul) == abi::ProductKind::Tiles) {
+            return abi::tiles_scratch(matmul->tile.rows, matmul->tile.columns, weights, matmul->tile.stages);
+        }
         const bool wide = matmul->a_type == DType::F64;
         return abi::matmul_scratch({tile[1].size(), tile[2].size(), matmul->space[3],
-                                    static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4,
-                                    static_cast<long long>(matmul->weights.size()),
+                                    static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4, weights,
                                     static_cast<long long>(matmul->stats.size()), product_kind(*matmul)},
                                    warps);
+    }
+    if (const auto* reduce = std::get_if<ReduceRegion>(&region.body)) {
+        const ReduceLanes lanes = reduce_lanes(*reduce);
+        constexpr std::int64_t kWidestSum = 8;
+        return lanes.way == ReduceLanes::Way::Columns ? abi::reduce_scratch(lanes.vector, kWidestSum, warps)
+                                                      : 0;
     }
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
         return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps,

@@ -205,6 +205,9 @@ std::vector<Case> map_cases() {
     for (const Shape& shape : {Shape{1}, Shape{1000}, Shape{31, 2}, Shape{2, 1, 257}}) {
         cases.push_back(elementwise(DType::BF16, shape));
     }
+    // Neighbours that move together: 8 and 4 of a row.
+    cases.push_back(elementwise(DType::BF16, {33, 1024}));
+    cases.push_back(elementwise(DType::F32, {3, 11000}));
     cases.push_back(integers());
     cases.push_back(bits());
     for (DType type : {DType::BF16, DType::F32, DType::I64}) {
@@ -228,6 +231,12 @@ std::vector<Case> reduce_cases() {
     cases.push_back(reduction(ReduceOp::Sum, DType::F32, {4, 1}, 1, false));
     cases.push_back(reduction(ReduceOp::Sum, DType::F32, {270, 33}, 1, true));
     cases.push_back(reduction(ReduceOp::Min, DType::I64, {70, 67}, 1, true));
+    // Neighbouring terms, and neighbouring results, that are loaded together.
+    for (DType type : {DType::BF16, DType::F32}) {
+        cases.push_back(reduction(ReduceOp::Sum, type, {9, 776}, 1, false));
+        cases.push_back(reduction(ReduceOp::Max, type, {72, 150}, 1, true));
+        cases.push_back(reduction(ReduceOp::Sum, type, {3, 24, 77}, 2, true));
+    }
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
     cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
     return cases;

@@ -1,4 +1,6 @@
 #include "backends/cases.h"
+#include "base/error.h"
+#include "fuse/product_split.h"
 
 namespace stretto {
 namespace {
@@ -155,6 +157,78 @@ Case scaled_at_the_end(Weights weights, DType type, const Sizes& s) {
             {}};
 }
 
+enum class Layout : std::uint8_t { Rows, Columns };
+
+IndexMap operand_map(const Sizes& s, std::size_t row, Layout layout) {
+    const std::int64_t rows = row == 1 ? s.m : s.n;
+    const bool by_row = layout == Layout::Rows;
+    IndexMap map{{{atom(s.b, rows * s.k)}, {atom(s.m, 0)}, {atom(s.n, 0)}, {atom(s.k, by_row ? 1 : rows)}},
+                 0};
+    map.dims[row] = {atom(rows, by_row ? s.k : 1)};
+    return map;
+}
+
+/// A product of many rows: both layouts of both operands, one or two weights, and a store that loads.
+Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layout, ProductTile tile,
+              int weights = 1) {
+    CaseBuilder build;
+    const BufferId left = build.buffer(BufferRole::Input, type, {s.b * s.m * s.k});
+    const BufferId bias = build.buffer(BufferRole::Parameter, type, {s.n});
+    MatMulRegion region;
+    region.space = {s.b, s.m, s.n, s.k};
+    region.a.load(build.through(left, operand_map(s, 1, left_layout)));
+    region.a_type = type;
+    region.tile = tile;
+    const BufferId out = build.buffer(BufferRole::Output, type, {s.b, s.m, s.n});
+    Store store{build.through(out, result_map(s)), {}, {}};
+    std::int32_t sum =
+        store.expr.cast(store.expr.load(build.through(
+                            bias, {{{atom(s.b, 0)}, {atom(s.m, 0)}, {atom(s.n, 1)}, {atom(s.k, 0)}}, 0})),
+                        DType::F32);
+    for (int j = 0; j < weights; ++j) {
+        const BufferId weight = build.buffer(BufferRole::Parameter, type, {s.b * s.n * s.k});
+        region.weights.push_back(build.through(weight, operand_map(s, 2, weight_layout)));
+        sum = store.expr.apply(Op::Add, {sum, store.expr.acc(j)});
+    }
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    const char* names[] = {"rows", "columns"};
+    return {"MatMul_tiles_" + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "_" +
+                names[static_cast<int>(left_layout)] + "_" + names[static_cast<int>(weight_layout)] + "_" +
+                std::to_string(weights) + "_" + std::string(name(type)) + "_" + text(s),
+            build.finish(),
+            2 * epsilon(type),
+            accumulation_error(type, s),
+            {}};
+}
+
+/// A product whose k is cut in parts of `depth` and a rest.
+Case in_parts(const Sizes& s, Layout left_layout, Layout weight_layout, std::int64_t depth) {
+    Case whole = in_tiles(DType::BF16, s, left_layout, weight_layout, {64, 64, 3});
+    auto parts = split_product(whole.graph.regions.front(), depth, whole.graph.buffers);
+    ensure(parts.has_value(), "k cannot be cut");
+    whole.graph.regions = std::move(*parts);
+    whole.name += "_in_parts_of_" + std::to_string(depth);
+    return whole;
+}
+
+/// Tails in m, n and k; operands that lie in 16-byte pieces, in smaller ones, and element by element.
+void add_tiles(std::vector<Case>& cases) {
+    for (const Layout left : {Layout::Rows, Layout::Columns}) {
+        for (const Layout weight : {Layout::Rows, Layout::Columns}) {
+            cases.push_back(in_tiles(DType::BF16, {2, 72, 136, 200}, left, weight, {64, 128, 3}));
+            cases.push_back(in_tiles(DType::F16, {1, 132, 68, 68}, left, weight, {128, 64, 4}));
+            cases.push_back(in_tiles(DType::BF16, {1, 66, 134, 66}, left, weight, {128, 128, 3}));
+            cases.push_back(in_tiles(DType::BF16, {1, 65, 67, 33}, left, weight, {64, 64, 3}));
+            cases.push_back(in_tiles(DType::BF16, {1, 80, 264, 72}, left, weight, {128, 256, 4}));
+        }
+    }
+    cases.push_back(in_tiles(DType::F16, {1, 64, 200, 64}, Layout::Rows, Layout::Columns, {128, 192, 3}));
+    cases.push_back(in_tiles(DType::BF16, {1, 80, 72, 200}, Layout::Rows, Layout::Rows, {128, 64, 4}, 2));
+    cases.push_back(in_parts({1, 66, 68, 264}, Layout::Rows, Layout::Columns, 64));
+    cases.push_back(in_parts({2, 68, 72, 128}, Layout::Columns, Layout::Rows, 64));
+}
+
 }  // namespace
 
 std::vector<Case> matmul_cases() {
@@ -196,6 +270,7 @@ std::vector<Case> matmul_cases() {
             cases.push_back(scaled_at_the_end(Weights::Transposed, type, {1, m, 45, 50}));
         }
     }
+    add_tiles(cases);
     return cases;
 }
 

@@ -104,6 +104,29 @@ TEST_P(CudaCompile, BuildsAttentionOfManyWidthsWithoutSpills) {
     }
 }
 
+TEST_P(CudaCompile, BuildsProductsOfManyRowsWithoutSpills) {
+    sample::PlanBuilder plan;
+    const std::array<std::int64_t, 4> space{1, 1024, 768, 3072};
+    const BufferId x = plan.buffer("x", DType::BF16, {1024, 3072}, BufferRole::Input);
+    const BufferId w = plan.buffer("w", DType::BF16, {768, 3072}, BufferRole::Parameter);
+    int number = 0;
+    std::vector<ProductTile> tiles{{64, 64, 4}, {64, 128, 4}, {128, 128, 4}};
+    if (std::string(GetParam()) == "sm_90a") tiles.push_back({128, 256, 4});
+    for (const ProductTile& tile : tiles) {
+        for (const bool columns : {false, true}) {
+            const std::string name = "y" + std::to_string(number++);
+            const BufferId y = plan.buffer(name, DType::BF16, {1024, 768}, BufferRole::Output);
+            plan.add(name, sample::tiled(plan, x, w, y, space, tile, columns),
+                     {Range{0, 1}, {0, tile.rows}, {0, tile.columns}, {}});
+        }
+    }
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+    EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << kernel.log;
+}
+
 TEST_P(CudaCompile, BuildsDoublePrecision) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F64, {4, 100}, BufferRole::Input);

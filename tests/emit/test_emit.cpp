@@ -26,6 +26,7 @@ TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
     plan.add("model.act.square#7", sample::square(plan, x, y, {4, 6}), {Range{0, 24}, {}, {}, {}});
     const std::string source = emit(plan.finish(machine()), machine()).source;
     EXPECT_NE(source.find(R"(struct Square_0 {
+    static constexpr I32 kVector = 1;
     struct Early {
         static constexpr bool kWords = false;
         float e0;
@@ -50,6 +51,55 @@ TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
               std::string::npos)
         << source;
     EXPECT_NE(source.find("using Kinds = KindList<Map<Square_0>>;"), std::string::npos);
+}
+
+TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::BF16, {32, 1024}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, {32, 1024}, BufferRole::Output);
+    plan.add("square", sample::square(plan, x, y, {32, 1024}), {Range{0, 32768}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    EXPECT_NE(source.find(R"(
+    __device__ __forceinline__ EarlyVector load_vector(I32 at) const {
+        const I32 i0 = at / 1024;
+        const I32 i1 = at % 1024;
+        return {read_vector<8>(p0 + (i0 * 1024 + i1))};
+    }
+    __device__ __forceinline__ void store_vector(I32 at, const EarlyVector& early) const {
+        const I32 i0 = at / 1024;
+        const I32 i1 = at % 1024;
+        Vector<float, 8> s0;
+        #pragma unroll
+        for (I32 v = 0; v < 8; ++v) {
+            [[maybe_unused]] const I32 i1v = i1 + v;
+            const float t0 = round_to<BF16>((early.e0.value(v) * early.e0.value(v)));
+            s0.set(v, t0);
+        }
+        write_vector(p1 + (i0 * 1024 + i1), s0);
+    }
+)"),
+              std::string::npos)
+        << source;
+}
+
+TEST(Emit, OddRowsThatFollowOneAnotherMoveAsOneRow) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F32, {1024, 33}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, {1024, 33}, BufferRole::Output);
+    plan.add("square", sample::square(plan, x, y, {1024, 33}), {Range{0, 33792}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    EXPECT_NE(source.find("return {read_vector<4>(p0 + (at))};"), std::string::npos) << source;
+}
+
+TEST(Emit, OddRowsThatAreApartMoveElementByElement) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F32, {1024, 35}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, {1024, 35}, BufferRole::Output);
+    MapRegion region = sample::square(plan, x, y, {1024, 33});
+    region.stores[0].target = plan.access(y, {1024, 33}, {35, 1});
+    region.stores[0].expr.accesses[0] = plan.access(x, {1024, 33}, {35, 1});
+    plan.add("square", region, {Range{0, 33792}, {}, {}, {}});
+    EXPECT_EQ(emit(plan.finish(machine()), machine()).source.find("read_vector"), std::string::npos);
 }
 
 TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {

@@ -126,6 +126,19 @@ inline MatMulRegion direct(PlanBuilder& plan, BufferId x, BufferId w, BufferId y
     return region;
 }
 
+/// y = x w, a product of many rows, with x[m, k] and w[n, k], or with the dimensions of both exchanged.
+inline MatMulRegion tiled(PlanBuilder& plan, BufferId x, BufferId w, BufferId y,
+                          std::array<std::int64_t, 4> extents, ProductTile tile, bool columns = false) {
+    const auto [batch, m, n, k] = extents;
+    MatMulRegion region = direct(plan, x, w, y, extents);
+    const Shape space(extents.begin(), extents.end());
+    region.tile = tile;
+    region.a = {};
+    region.a.load(plan.access(x, space, columns ? Shape{0, 1, 0, m} : Shape{0, k, 0, 1}));
+    region.weights = {plan.access(w, space, columns ? Shape{0, 0, 1, n} : Shape{0, 0, k, 1})};
+    return region;
+}
+
 /// Query [B, H, Q, D] against key and value [B, H / group, S, D]; row s attends where s < length. Several splits give partial
 /// results.
 inline AttentionRegion attention(PlanBuilder& plan, BufferId query, BufferId key, BufferId value,

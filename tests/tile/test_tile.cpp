@@ -104,6 +104,30 @@ TEST(Tile, ProductsOfOneLeftSideShareTheWorkers) {
     EXPECT_EQ(graph.tasks.size(), 8U);
 }
 
+TEST(Tile, ProductsInTilesCoverTheResultsOnce) {
+    const TaskGraph graph = tiled(R"(
+buffer b0 = input "x" : bf16[200, 64]
+buffer b1 = parameter "w" : bf16[300, 64]
+buffer b2 = output "y" : bf16[200, 300]
+region r0 = matmul [1, 200, 300, 64] bf16 tiles 128 x 64 stages 3 "y" {
+    a { a0 = b0 : bf16 [1:0, 200:64, 1:0, 64:1]  x0 = load a0 : bf16 }
+    weight b1 : bf16 [1:0, 200:0, 300:64, 64:1]
+    store b2 : bf16 [1:0, 200:300, 300:1, 64:0] = { x0 = acc 0 : f32 }
+}
+)");
+    ASSERT_EQ(graph.tasks.size(), 10U);
+    std::int64_t results = 0;
+    std::set<std::pair<std::int64_t, std::int64_t>> begins;
+    for (const Task& task : graph.tasks) {
+        results += volume(task.writes.at(0).box);
+        begins.emplace(task.tile[1].begin, task.tile[2].begin);
+        EXPECT_EQ(task.reads.at(0).box, (Box{task.tile[1], {0, 64}}));
+        EXPECT_EQ(task.reads.at(1).box, (Box{task.tile[2], {0, 64}}));
+    }
+    EXPECT_EQ(results, 200 * 300);
+    EXPECT_EQ(begins.size(), 10U);
+}
+
 TEST(Tile, AStoreThatStepsOverElementsFillsSeveralBoxes) {
     const TaskGraph graph = tiled(
         "buffer b0 = input \"x\" : bf16[2, 8]\n"

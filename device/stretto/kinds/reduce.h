@@ -36,27 +36,90 @@ struct MinOf {
     }
 };
 
-/// One warp per kept position: lane l reduces terms l, l + 32, …, then the lanes meet in a butterfly.
-/// F: Acc, Combine, kReduced (number of terms), term(kept, reduced), store(kept, acc).
+/// acc[v] combined with the terms of V neighbours from (kept, reduced) on: into one accumulator, or into one of each.
+template <class F, int Count>
+__device__ __forceinline__ void combine_terms(const F& f, I32 kept, I32 reduced,
+                                              typename F::Acc (&acc)[Count]) {
+    const typename F::Combine combine;
+    if constexpr (F::kVector > 1) {
+        typename F::Acc values[F::kVector];
+        f.terms(kept, reduced, values);
+#pragma unroll
+        for (int v = 0; v < F::kVector; ++v) acc[v % Count] = combine(acc[v % Count], values[v]);
+    } else {
+        acc[0] = combine(acc[0], f.term(kept, reduced));
+    }
+}
+
+/// One warp per kept position: lane l reduces groups of kVector neighbouring terms, group l, l + 32, …, then the lanes meet in
+/// a butterfly.
+/// F: Acc, Combine, kReduced (number of terms), kVector, term(kept, reduced) or, where kVector is more than 1,
+/// terms(kept, reduced, values), and store(kept, acc).
 template <class F>
 struct Reduce {
+    static constexpr int kUnrolled = F::kVector > 1 ? 4 : 8;
+
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         using Acc = typename F::Acc;
         const F f{Operands(record, launch)};
-        const typename F::Combine combine;
         const I32 lane = threadIdx.x % 32;
         const I32 end = record.tile[0].end;
         for (I32 kept = record.tile[0].begin + static_cast<I32>(threadIdx.x / 32); kept < end;
              kept += Config::kWarps) {
-            Acc acc = F::Combine::template start<Acc>();
-#pragma unroll 4
-            for (I32 reduced = lane; reduced < F::kReduced; reduced += 32) {
-                acc = combine(acc, f.term(kept, reduced));
+            Acc acc[1] = {F::Combine::template start<Acc>()};
+#pragma unroll kUnrolled
+            for (I32 reduced = lane * F::kVector; reduced < F::kReduced; reduced += 32 * F::kVector) {
+                combine_terms(f, kept, reduced, acc);
             }
-            acc = butterfly(acc, combine);
-            if (lane == 0) f.store(kept, acc);
+            acc[0] = butterfly(acc[0], typename F::Combine{});
+            if (lane == 0) f.store(kept, acc[0]);
+        }
+        return cursor;
+    }
+};
+
+/// For terms whose neighbours in memory belong to neighbouring kept positions: abi::kReduceColumns positions at a time. Each
+/// lane has kVector of them and the terms of one share, share s the terms s, s + shares, …; shares are combined in order.
+/// F: as for Reduce, with kVector neighbouring kept positions.
+template <class F>
+struct ReduceColumns {
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        using Acc = typename F::Acc;
+        constexpr I32 kColumns = abi::kReduceColumns;
+        constexpr I32 kLanes = kColumns / F::kVector;  // that have the positions of one share
+        constexpr I32 kShares = Config::kWarps * F::kVector;
+        const F f{Operands(record, launch)};
+        const typename F::Combine combine;
+        Acc* partial = reinterpret_cast<Acc*>(scratch<Config>());
+        const I32 share = static_cast<I32>(threadIdx.x) / kLanes;
+        const I32 column = static_cast<I32>(threadIdx.x) % kLanes * F::kVector;
+        const I32 end = record.tile[0].end;
+        for (I32 first = record.tile[0].begin; first < end; first += kColumns) {
+            Acc acc[F::kVector];
+#pragma unroll
+            for (int v = 0; v < F::kVector; ++v) acc[v] = F::Combine::template start<Acc>();
+            if (first + column < end) {
+#pragma unroll 4
+                for (I32 reduced = share; reduced < F::kReduced; reduced += kShares) {
+                    combine_terms(f, first + column, reduced, acc);
+                }
+            }
+#pragma unroll
+            for (int v = 0; v < F::kVector; ++v) partial[share * kColumns + column + v] = acc[v];
+            consumer_barrier<Config>();
+            const I32 kept = first + static_cast<I32>(threadIdx.x);
+            if (threadIdx.x < kColumns && kept < end) {
+                Acc total = partial[threadIdx.x];
+                for (I32 s = 1; s < kShares; ++s) {
+                    total = combine(total, partial[s * kColumns + static_cast<I32>(threadIdx.x)]);
+                }
+                f.store(kept, total);
+            }
+            consumer_barrier<Config>();
         }
         return cursor;
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from . import decode
+from . import decode, kind, train
 from .provenance import provenance
 from .shapes import SHAPES
 from .systems import SYSTEMS, Case
@@ -22,6 +22,30 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("stretto bench: there is no GPU here; run it on the machine to be measured", file=sys.stderr)
         return 1
+    run = {"decode": _decode, "kind": _kind, "train": _train}
+    return run[arguments.benchmark](arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    rows = train.measure(arguments.systems, arguments.tokens, arguments.rounds, arguments.updates)
+    if arguments.json:
+        train.write(rows, provenance(), arguments.json)
+    print(train.markdown(rows))
+    return 1 if any(row.fault for row in rows) else 0
+
+
+def _kind(arguments: argparse.Namespace) -> int:
+    rows: list[kind.Row] = []
+    for product in kind.PRODUCTS:
+        if all(part in product.name for part in arguments.products):
+            rows.append(kind.measure(product, arguments.rounds, arguments.repeats))
+    if arguments.json:
+        kind.write(rows, provenance(), arguments.json)
+    print(kind.markdown(rows))
+    return 0
+
+
+def _decode(arguments: argparse.Namespace) -> int:
     options = decode.Options(arguments.processes, arguments.rounds, arguments.steps, arguments.bandwidth)
     cases = [
         Case(model, batch, context)
@@ -60,7 +84,34 @@ def _parse() -> argparse.Namespace:
     add("--bandwidth", type=float, default=H200_BANDWIDTH, help="bytes/us that this GPU reads")
     add("--json", type=Path, help="write a list of objects, one for each model, case and system")
     add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
+    _add_kind(commands)
+    _add_train(commands)
     return parser.parse_args()
+
+
+def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "train",
+        description="Times complete training updates of GPT-2 small, after a check of their losses.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    command.add_argument("--systems", nargs="+", choices=train.SYSTEMS, default=list(train.SYSTEMS))
+    command.add_argument("--tokens", type=int, default=1024)
+    command.add_argument("--rounds", type=int, default=10, help="timings of each system")
+    command.add_argument("--updates", type=int, default=10, help="updates of one timing")
+    command.add_argument("--json", type=Path, help="write a list of objects, one for each system")
+
+
+def _add_kind(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "kind",
+        description="Times the products of training steps, each alone, beside cuBLAS.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    command.add_argument("--products", nargs="*", default=[], help="parts of the names to measure")
+    command.add_argument("--rounds", type=int, default=7, help="timings of each")
+    command.add_argument("--repeats", type=int, default=50, help="products of one timing")
+    command.add_argument("--json", type=Path, help="write a list of objects, one for each product")
 
 
 if __name__ == "__main__":

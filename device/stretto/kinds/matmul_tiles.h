@@ -1,0 +1,187 @@
+#pragma once
+
+#include "stretto/kinds/left_side.h"
+#include "stretto/tile/group_tile.h"
+#include "stretto/tile/vector.h"
+#include "stretto/tile/warp_tile.h"
+
+namespace stretto::device {
+
+/// Product of many rows, whose operands are copied to shared memory as they lie in memory: blocks of k in several stages,
+/// so that the copies of later blocks run beside the products of one. Each result is summed in ascending k by one warp.
+/// F: kB, kM, kK, kWeights, kTileRows, kTileColumns, kStages, Left (element), Acc; of each operand whether its rows are
+/// neighbours (kLeftColumn, kWeightColumn) and how many elements always lie together (kLeftGrain, kWeightGrain), and
+/// the address of an element: left_at(b, m, k), weight_at(Number<j>, b, n, k); load and store as for MatMul.
+template <class F>
+class MatMulTiles {
+    using Element = typename F::Left;
+    static constexpr I32 kDepth = kLineElements<Element>;
+    static constexpr I32 kBlocks = (F::kK + kDepth - 1) / kDepth;
+    static constexpr U32 kLeftBytes = F::kTileRows * abi::kLineBytes;
+    static constexpr U32 kWeightBytes = F::kTileColumns * abi::kLineBytes;
+    static constexpr U32 kStageBytes = kLeftBytes + F::kWeights * kWeightBytes;
+
+    template <class Config>
+    using Portable =
+        WarpTile<Config, Element, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    template <class Config>
+    using Grouped =
+        GroupTile<Config, Element, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+    template <class Config, bool = Grouped<Config>::kFits>
+    struct Chosen {
+        using Type = Grouped<Config>;
+    };
+    template <class Config>
+    struct Chosen<Config, false> {
+        using Type = Portable<Config>;
+    };
+#else
+    template <class Config>
+    struct Chosen {
+        using Type = Portable<Config>;
+    };
+#endif
+
+public:
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        const F f{Operands(record, launch)};
+        const MatMulTile<F> tile(record);
+        for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
+            typename Chosen<Config>::Type::Sums sums[F::kWeights] = {};
+            multiply<Config>(f, b, tile, sums);
+            store<Config>(f, b, tile, sums);
+            if (b + 1 < tile.b.end) consumer_barrier<Config>();
+        }
+        return cursor;
+    }
+
+private:
+    template <class Config>
+    static __device__ __forceinline__ float* stages() {
+        unsigned char* begin = scratch<Config>();
+        return reinterpret_cast<float*>(begin + (0 - shared_address(begin)) % abi::kLineGroupBytes);
+    }
+
+    /// Starts the copies of a block of k, if there is one.
+    template <class Config>
+    static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile, I32 block,
+                                                 U32 to) {
+        if (block < kBlocks) {
+            const I32 k0 = block * kDepth;
+            const I32 depth = F::kK - k0;
+            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain>(
+                to, tile.rows(), depth, [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+            for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
+                stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain>(
+                    to + kLeftBytes + J * kWeightBytes, tile.columns(), depth,
+                    [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
+            });
+        }
+        commit_copies();
+    }
+
+    template <class Config, class Sums>
+    static __device__ __forceinline__ void multiply(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                    Sums (&sums)[F::kWeights]) {
+        using Tile = typename Chosen<Config>::Type;
+        // A stage is written again only after the barrier that shows that nobody reads it any more.
+        constexpr I32 kAhead = F::kStages - 1 - Tile::kRunning;
+        static_assert(kAhead >= 1);
+        const U32 first = shared_address(stages<Config>());
+        const U32 end = first + F::kStages * kStageBytes;
+        U32 writing = first;
+        U32 reading = first;
+        const auto advance = [&](U32& at) { at = at + kStageBytes == end ? first : at + kStageBytes; };
+        for (I32 block = 0; block < kAhead; ++block) {
+            stage<Config>(f, b, tile, block, writing);
+            advance(writing);
+        }
+#pragma unroll 1
+        for (I32 block = 0; block < kBlocks; ++block) {
+            wait_for_copies<kAhead - 1>();
+            Tile::publish_copies();
+            consumer_barrier<Config>();
+            stage<Config>(f, b, tile, block + kAhead, writing);
+            advance(writing);
+            Tile::multiply(sums, reading, reading + kLeftBytes);
+            advance(reading);
+        }
+        Tile::finish();
+    }
+
+    /// Each warp lays its results out by row in shared memory of its own, where the stages were, so that its lanes store
+    /// what lies together. Rows are apart by an odd multiple of 8 banks: the fragments of four rows meet in none.
+    template <class Config, class Sums>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 const Sums (&sums)[F::kWeights]) {
+        using Tile = typename Chosen<Config>::Type;
+        constexpr I32 kRows = Tile::kDown * 16;
+        constexpr I32 kColumns = Tile::kAcross * 8;
+        constexpr I32 kStride = kColumns + 8;
+        constexpr I32 kMatrix = kRows * kStride;
+        static_assert(kMatrix * F::kWeights * Config::kWarps * 4 <= F::kStages * kStageBytes);
+        float* mine = stages<Config>() + threadIdx.x / 32 * (kMatrix * F::kWeights);
+        const I32 lane = threadIdx.x % 32;
+        consumer_barrier<Config>();
+        for_each_fragment<Tile>([&](int w, int i, int half, int j) {
+            float* at = mine + w * kMatrix + (i * 16 + half * 8 + lane / 4) * kStride + j * 8 + lane % 4 * 2;
+            *reinterpret_cast<float2*>(at) =
+                make_float2(sums[w][i][j][half * 2], sums[w][i][j][half * 2 + 1]);
+        });
+        __syncwarp();
+        constexpr I32 kPerRow = kColumns / F::kVector;
+        const I32 m0 = tile.m.begin + Tile::first_row();
+        const I32 n0 = tile.n.begin + Tile::first_column();
+#pragma unroll 2
+        for (I32 item = lane; item < kRows * kPerRow; item += 32) {
+            const I32 row = item / kPerRow;
+            const I32 column = item % kPerRow * F::kVector;
+            if (m0 + row < tile.m.end && n0 + column < tile.n.end) {
+                store_group(f, b, m0 + row, n0 + column, mine + row * kStride + column, kMatrix);
+            }
+        }
+    }
+
+    template <class Tile, class Body>
+    static __device__ __forceinline__ void for_each_fragment(Body&& body) {
+#pragma unroll
+        for (int w = 0; w < F::kWeights; ++w) {
+#pragma unroll
+            for (int i = 0; i < Tile::kDown; ++i) {
+#pragma unroll
+                for (int j = 0; j < Tile::kAcross; ++j) {
+                    body(w, i, 0, j);
+                    body(w, i, 1, j);
+                }
+            }
+        }
+    }
+
+    /// Stores kVector neighbouring results; those of a weight begin at `sums`, those of the next `matrix` further.
+    static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float* sums,
+                                                       I32 matrix) {
+        float acc[F::kWeights * F::kVector];
+        if constexpr (F::kVector > 1) {
+            const auto early = f.load_vector(b, m, n);
+#pragma unroll
+            for (int w = 0; w < F::kWeights; ++w) {
+                const auto vector = read_vector<F::kVector>(sums + w * matrix);
+#pragma unroll
+                for (int v = 0; v < F::kVector; ++v) acc[w * F::kVector + v] = vector.elements[v];
+            }
+            f.store_vector(b, m, n, acc, nullptr, early);
+        } else {
+            const auto load = [&] { return f.load(b, m, n); };
+            auto early = load();
+            await(f, early, load);
+#pragma unroll
+            for (int w = 0; w < F::kWeights; ++w) acc[w] = sums[w * matrix];
+            f.store(b, m, n, acc, nullptr, early);
+        }
+    }
+};
+
+}  // namespace stretto::device

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "stretto/tile/lines.h"
+#include "stretto/tile/wgmma.h"
+
+namespace stretto::device {
+
+/// The results of one warp of a tile of Rows x Columns, multiplied by groups of four warps with wgmma (sm_90a). A group has 64
+/// rows; fragments as for WarpTile, one down.
+template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn>
+class GroupTile {
+    static constexpr I32 kGroups = Config::kWarps / 4;
+    static constexpr I32 kGroupsDown = kGroups < Rows / 64 ? kGroups : Rows / 64;
+    static constexpr I32 kGroupsAcross = kGroups / kGroupsDown;
+    static constexpr I32 kColumns = Columns / kGroupsAcross;
+
+public:
+    /// An instruction's columns lie in whole panels, or in a part of one.
+    static constexpr bool kInPanels =
+        !WeightColumn || kColumns % kLineElements<T> == 0 || kLineElements<T> % kColumns == 0;
+    static constexpr bool kFits = Config::kWarps % 4 == 0 && kGroupsDown * 64 == Rows &&
+                                  kGroupsAcross * kGroupsDown == kGroups && kColumns % 32 == 0 && kInPanels;
+    static constexpr int kDown = 1;
+    static constexpr int kAcross = kColumns / 8;
+    static constexpr int kRunning = 1;
+    using Sums = float[kDown][kAcross][4];
+
+    [[nodiscard]] static __device__ __forceinline__ I32 first_row() {
+        return group() % kGroupsDown * 64 + static_cast<I32>(threadIdx.x / 32 % 4) * 16;
+    }
+    [[nodiscard]] static __device__ __forceinline__ I32 first_column() {
+        return group() / kGroupsDown * kColumns;
+    }
+
+    /// Copies are made by the generic proxy, wgmma reads through the asynchronous one (PTX ISA, "Async proxy").
+    static __device__ __forceinline__ void publish_copies() {
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    static __device__ __forceinline__ void finish() {
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    }
+
+    /// Starts sums += the products of the left block and each weight's, which follow each other, and waits for the products
+    /// of the blocks before.
+    template <int Weights>
+    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
+        left += group() % kGroupsDown * 64 * abi::kLineBytes;
+        const I32 from = first_column();
+        weights += WeightColumn ? from / kPanel * kPanel * abi::kLineBytes + from % kPanel * 2
+                                : from * abi::kLineBytes;
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int w = 0; w < Weights; ++w) {
+            const U32 weight = weights + w * Columns * abi::kLineBytes;
+#pragma unroll
+            for (I32 k = 0; k < kPanel; k += 16) {
+                const U64 a = block_descriptor<LeftColumn>(left + (LeftColumn ? k * abi::kLineBytes : k * 2));
+                multiply_columns<0>(sums[w][0], a, weight + (WeightColumn ? k * abi::kLineBytes : k * 2));
+            }
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    }
+
+private:
+    static constexpr I32 kPanel = kLineElements<T>;
+
+    static __device__ __forceinline__ I32 group() { return static_cast<I32>(threadIdx.x / 128); }
+
+    /// Columns from `From` on, in instructions of 128, 64 and 32.
+    template <I32 From>
+    static __device__ __forceinline__ void multiply_columns(float (&sums)[kAcross][4], U64 a, U32 weight) {
+        if constexpr (From < kColumns) {
+            constexpr I32 kLeft = kColumns - From;
+            constexpr I32 kWide = kLeft >= 128 ? 128 : kLeft >= 64 ? 64 : 32;
+            const U64 b = block_descriptor<WeightColumn>(weight + From * abi::kLineBytes);
+            multiply_group<T, kWide, LeftColumn, WeightColumn>(sums + From / 8, a, b);
+            multiply_columns<From + kWide>(sums, a, weight);
+        }
+    }
+};
+
+}  // namespace stretto::device

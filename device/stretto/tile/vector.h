@@ -1,0 +1,60 @@
+#pragma once
+
+#include "stretto/types.h"
+
+/// Neighbouring elements that move in one access.
+namespace stretto::device {
+
+template <int Bytes>
+struct Piece {
+    using Type = uint4;
+};
+template <>
+struct Piece<8> {
+    using Type = uint2;
+};
+template <>
+struct Piece<4> {
+    using Type = U32;
+};
+template <>
+struct Piece<2> {
+    using Type = unsigned short;
+};
+
+template <class T, int N>
+struct Vector {
+    static constexpr int kBytes = N * static_cast<int>(sizeof(T));
+    using Pieces = typename Piece<kBytes>::Type;  ///< 16 bytes each where they are more
+    static constexpr int kPieces = kBytes / static_cast<int>(sizeof(Pieces));
+    alignas(sizeof(Pieces)) T elements[N];
+
+    [[nodiscard]] __device__ __forceinline__ Value<T> value(int i) const { return widen(elements[i]); }
+    __device__ __forceinline__ void set(int i, Value<T> x) { elements[i] = narrow<T>(x); }
+};
+
+/// Plain loads, as `read`. `at` is aligned to the vector's size, or to 16 bytes.
+template <int N, class T>
+[[nodiscard]] __device__ __forceinline__ Vector<T, N> read_vector(const T* at) {
+    using Pieces = typename Vector<T, N>::Pieces;
+    Vector<T, N> vector;
+#pragma unroll
+    for (int i = 0; i < Vector<T, N>::kPieces; ++i) {
+        const Pieces piece = reinterpret_cast<const Pieces*>(at)[i];
+        memcpy(reinterpret_cast<char*>(vector.elements) + i * sizeof(Pieces), &piece, sizeof(Pieces));
+    }
+    return vector;
+}
+
+template <int N, class T>
+__device__ __forceinline__ void write_vector(T* at, const Vector<T, N>& vector) {
+    using Pieces = typename Vector<T, N>::Pieces;
+#pragma unroll
+    for (int i = 0; i < Vector<T, N>::kPieces; ++i) {
+        Pieces piece;
+        memcpy(&piece, reinterpret_cast<const char*>(vector.elements) + i * sizeof(Pieces), sizeof(Pieces));
+        reinterpret_cast<Pieces*>(at)[i] = piece;
+    }
+}
+
+}  // namespace stretto::device

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "stretto/types.h"
+
+/// Tensor-core products of a warp group, from shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix
+/// Multiply-Accumulate Instructions"; sm_90a).
+namespace stretto::device {
+
+/// Describes a block in swizzled lines (tile/lines.h) from `address` on. Eight lines follow each other at once; of a column
+/// operand the next 64 rows are a panel of 64 lines further.
+template <bool Column>
+__device__ __forceinline__ U64 block_descriptor(U32 address) {
+    constexpr U64 kSwizzle128 = 1ull << 62;
+    constexpr U64 kLeading = Column ? 64 * abi::kLineBytes : 16;
+    constexpr U64 kStride = abi::kLineGroupBytes;
+    return kSwizzle128 | kStride >> 4 << 32 | kLeading >> 4 << 16 | (address & 0x3ffff) >> 4;
+}
+
+#define STRETTO_SUMS(j) "+f"(sums[j][0]), "+f"(sums[j][1]), "+f"(sums[j][2]), "+f"(sums[j][3])
+#define STRETTO_SUMS_4(j) STRETTO_SUMS(j), STRETTO_SUMS((j) + 1), STRETTO_SUMS((j) + 2), STRETTO_SUMS((j) + 3)
+#define STRETTO_SUMS_8(j) STRETTO_SUMS_4(j), STRETTO_SUMS_4((j) + 4)
+#define STRETTO_SUMS_16(j) STRETTO_SUMS_8(j), STRETTO_SUMS_8((j) + 8)
+
+/// REGISTERS: the sums as placeholders; INPUTS: those of a, b, 1, and whether A and B are column operands.
+#define STRETTO_WGMMA(SHAPE, TYPE, REGISTERS, INPUTS, ONE, ...)                                   \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, " ONE ", 0; wgmma.mma_async.sync.aligned." SHAPE \
+                 ".f32." TYPE "." TYPE " {" REGISTERS "}, " INPUTS "; }"                          \
+                 : __VA_ARGS__                                                                    \
+                 : "l"(a), "l"(b), "r"(1), "n"(static_cast<int>(AColumn)), "n"(static_cast<int>(BColumn)))
+
+#define STRETTO_WGMMA_32(TYPE)                                                                               \
+    STRETTO_WGMMA("m64n32k16", TYPE, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15", \
+                  "%16, %17, p, 1, 1, %19, %20", "%18", STRETTO_SUMS_4(0))
+#define STRETTO_WGMMA_64(TYPE)                                                                            \
+    STRETTO_WGMMA(                                                                                        \
+        "m64n64k16", TYPE,                                                                                \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
+        "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",                                          \
+        "%32, %33, p, 1, 1, %35, %36", "%34", STRETTO_SUMS_8(0))
+#define STRETTO_WGMMA_128(TYPE)                                                                           \
+    STRETTO_WGMMA(                                                                                        \
+        "m64n128k16", TYPE,                                                                               \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
+        "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
+        "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
+        "%59, %60, %61, %62, %63",                                                                        \
+        "%64, %65, p, 1, 1, %67, %68", "%66", STRETTO_SUMS_16(0))
+
+template <int Columns, bool AColumn, bool BColumn>
+__device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U64 b) {
+    if constexpr (Columns == 128) STRETTO_WGMMA_128("bf16");
+    if constexpr (Columns == 64) STRETTO_WGMMA_64("bf16");
+    if constexpr (Columns == 32) STRETTO_WGMMA_32("bf16");
+}
+
+template <int Columns, bool AColumn, bool BColumn>
+__device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64 b) {
+    if constexpr (Columns == 128) STRETTO_WGMMA_128("f16");
+    if constexpr (Columns == 64) STRETTO_WGMMA_64("f16");
+    if constexpr (Columns == 32) STRETTO_WGMMA_32("f16");
+}
+
+/// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64 or 128), both 16 deep, given by their descriptors.
+/// `sums` are the Columns / 8 fragments of this warp's 16 rows.
+template <class T, int Columns, bool AColumn, bool BColumn>
+__device__ __forceinline__ void multiply_group(float (*sums)[4], U64 a, U64 b) {
+    multiply_group<Columns, AColumn, BColumn>(T{}, sums, a, b);
+}
+
+}  // namespace stretto::device

@@ -1,0 +1,234 @@
+#include "emit/functor_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "emit/cuda_types.h"
+
+namespace stretto {
+namespace {
+
+std::string number(std::int64_t value) { return fmt::format("{}", value); }
+
+/// Makes `load` a member of `early`, and its initializer part of `values`; returns how to read it. One load serves equal ones.
+std::string kept(const Statements::EarlyLoad& load, CudaStruct& early, std::string& values) {
+    auto found = std::find_if(early.members.begin(), early.members.end(),
+                              [&](const CudaMember& member) { return member.value == load.value; });
+    if (found == early.members.end()) {
+        const std::string member = fmt::format("e{}", early.members.size());
+        found = early.members.insert(found, {load.type, member, load.value});
+        if (load.words) early.words.push_back({member, *load.words});
+        values += (values.empty() ? "" : ", ") + load.value;
+    }
+    return "early." + found->name;
+}
+
+}  // namespace
+
+CudaMember constant(const char* name, std::int64_t value) { return {"I32", name, number(value)}; }
+
+CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "true" : "false"}; }
+
+std::optional<MapRegion> flattened(MapRegion region) {
+    region.space = {volume(region.space)};
+    const auto flatten = [](Access& access) {
+        std::vector<Atom> digits;
+        for (const auto& dim : access.map.dims) digits.insert(digits.end(), dim.begin(), dim.end());
+        access.map.dims = {std::move(digits)};
+        access.map = normalized(access.map);
+    };
+    for (Store& store : region.stores) {
+        const bool named = std::any_of(store.expr.nodes.begin(), store.expr.nodes.end(),
+                                       [](const ExprNode& node) { return node.op == Op::Index; });
+        if (named) return std::nullopt;
+        flatten(store.target);
+        for (Access& access : store.expr.accesses) flatten(access);
+    }
+    return region;
+}
+
+void FunctorWriter::alias(const char* name, std::string type) {
+    kind_.functor.aliases.push_back({std::move(type), name, ""});
+}
+
+void FunctorWriter::add_function(const char* result, const char* name, std::vector<CudaMember> parameters,
+                                 std::vector<std::string> body) {
+    kind_.functor.functions.push_back({result, name, std::move(parameters), std::move(body)});
+}
+
+std::vector<std::string> FunctorWriter::unravelled(const std::string& position, const Shape& shape,
+                                                   std::size_t first, std::vector<std::string>& names) {
+    std::vector<std::string> lines;
+    const Shape strides = row_major_strides(shape);
+    const auto outer = static_cast<std::size_t>(
+        std::find_if(shape.begin(), shape.end(), [](std::int64_t extent) { return extent != 1; }) -
+        shape.begin());
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) {
+            names.emplace_back("0");
+            continue;
+        }
+        std::string digit = strides[d] == 1 ? position : fmt::format("{} / {}", position, strides[d]);
+        if (d != outer) digit += fmt::format(" % {}", shape[d]);
+        names.push_back(fmt::format("i{}", first + d));
+        lines.push_back(fmt::format("const I32 {} = {};", names.back(), digit));
+    }
+    return lines;
+}
+
+std::vector<std::string> FunctorWriter::returned(const Expr& expr, Scope scope, DType type,
+                                                 std::vector<std::string> lines) {
+    Statements body(pointers_, std::move(scope));
+    for (std::string& line : lines) body.add(std::move(line));
+    const std::string result = body.evaluate(expr).back();
+    body.add(fmt::format("return {};", converted(result, expr.type(), type)));
+    return body.take();
+}
+
+Statements::Known FunctorWriter::known_early(Statements& loads, const Expr& expr, CudaStruct& early,
+                                             std::string& values) {
+    Statements::Known known;
+    for (const Statements::EarlyLoad& load : loads.early_loads(expr)) {
+        const std::string member = kept(load, early, values);
+        known[load.node] =
+            load.words ? converted(member + ".value()", load.element, expr.nodes[load.node].type) : member;
+    }
+    return known;
+}
+
+void FunctorWriter::add_stores(const std::vector<Store>& list, const Place& place) {
+    CudaStruct early{"Early", {}, {}};
+    std::string values;
+    Statements loads(pointers_, place.scope);
+    Statements body(pointers_, place.scope);
+    for (const std::string& line : place.lines) {
+        loads.add(line);
+        body.add(line);
+    }
+    for (const Store& store : list) {
+        body.store(store, known_early(loads, store.expr, early, values));
+    }
+    loads.add(fmt::format("return {{{}}};", values));
+    add_function("Early", "load", place.at, loads.take());
+    std::vector<CudaMember> at = place.at;
+    at.insert(at.end(), place.results.begin(), place.results.end());
+    at.push_back({"const Early&", "early", ""});
+    add_function("void", "store", std::move(at), body.take());
+    kind_.functor.structs.push_back(std::move(early));
+}
+
+std::int64_t FunctorWriter::vector_length(const std::vector<Store>& list, std::size_t dim,
+                                          std::int64_t extent) const {
+    constexpr std::int64_t kBytes = 16;
+    for (std::int64_t count = 8; count > 1; count /= 2) {
+        if (extent % count != 0) continue;
+        bool gains = false;
+        const auto look = [&](const Access& access) {
+            gains |= access.indirect.empty() && lies_in_groups(access.map, dim, count) &&
+                     count * static_cast<std::int64_t>(size_of(access.type)) <= kBytes;
+        };
+        for (const Store& store : list) {
+            if (!store.indices.empty() || pointers_.words(BufferId(store.target.source))) return 1;
+            look(store.target);
+            for (const Access& access : store.expr.accesses) {
+                if (pointers_.words(BufferId(access.source))) return 1;
+                look(access);
+            }
+        }
+        if (gains) return count;
+    }
+    return 1;
+}
+
+void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
+                                      std::int64_t extent) {
+    const std::int64_t count = vector_length(list, dim, extent);
+    kind_.functor.constants.push_back(constant("kVector", count));
+    if (count == 1) return;
+    CudaStruct early{"EarlyVector", {}, {}};
+    std::string values;
+    Statements outer(pointers_, place.scope);  // of the first neighbour
+    Statements loads(pointers_, place.scope);
+    for (const std::string& line : place.lines) {
+        loads.add(line);
+        outer.add(line);
+    }
+    Scope inside = place.scope;
+    const std::string first = inside.coordinates.at(dim);
+    inside.coordinates[dim] = first + "v";
+    if (!inside.accumulators.empty()) inside.accumulators = fmt::format("acc[{{}} * {} + v]", count);
+    Statements inner(pointers_, inside);
+    inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
+    std::vector<std::string> ends;
+    for (std::size_t s = 0; s < list.size(); ++s) {
+        const Store& store = list[s];
+        Statements::Known known;
+        for (const Statements::EarlyLoad& load : loads.early_vectors(store.expr, dim, count)) {
+            const std::string member = kept(load, early, values);
+            known[load.node] =
+                load.vector ? converted(member + ".value(v)", load.element, store.expr.nodes[load.node].type)
+                            : member;
+        }
+        if (!lies_in_groups(store.target.map, dim, count)) {
+            inner.store(store, known);
+            continue;
+        }
+        outer.add(fmt::format("Vector<{}, {}> s{};", element_name(store.target.type), count, s));
+        inner.add(fmt::format("s{}.set(v, {});", s, inner.value_of(store, known)));
+        ends.push_back(fmt::format("write_vector({}, s{});", outer.address(store.target), s));
+    }
+    loads.add(fmt::format("return {{{}}};", values));
+    add_function("EarlyVector", "load_vector", place.at, loads.take());
+    outer.add("#pragma unroll");
+    outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
+    for (const std::string& line : inner.take()) outer.add("    " + line);
+    outer.add("}");
+    for (std::string& line : ends) outer.add(std::move(line));
+    std::vector<CudaMember> at = place.at;
+    at.insert(at.end(), place.results.begin(), place.results.end());
+    at.push_back({"const EarlyVector&", "early", ""});
+    add_function("void", "store_vector", std::move(at), outer.take());
+    kind_.functor.structs.push_back(std::move(early));
+}
+
+void FunctorWriter::add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count,
+                              DType acc) {
+    Statements outer(pointers_, place.scope);
+    for (const std::string& line : place.lines) outer.add(line);
+    Scope inside = place.scope;
+    const std::string first = inside.coordinates.at(dim);
+    inside.coordinates[dim] = first + "v";
+    Statements inner(pointers_, inside);
+    inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
+    Statements::Known known;
+    for (const Statements::EarlyLoad& load : outer.early_vectors(term, dim, count)) {
+        const std::string name = fmt::format("e{}", known.size());
+        outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
+        known[load.node] =
+            load.vector ? converted(name + ".value(v)", load.element, term.nodes[load.node].type) : name;
+    }
+    const std::string value = inner.evaluate(term, known).back();
+    inner.add(fmt::format("values[v] = {};", converted(value, term.type(), acc)));
+    outer.add("#pragma unroll");
+    outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
+    for (const std::string& line : inner.take()) outer.add("    " + line);
+    outer.add("}");
+    std::vector<CudaMember> at = place.at;
+    at.push_back({"Acc*", "values", ""});
+    add_function("void", "terms", std::move(at), outer.take());
+}
+
+CudaKind FunctorWriter::finished() {
+    for (std::size_t slot : pointers_.used()) {
+        const Buffer& buffer = pointers_.buffer(slot);
+        const std::string element = element_name(buffer.dtype);
+        kind_.functor.pointers.push_back({buffer.tagged ? fmt::format("Tagged<{}>", element) : element,
+                                          fmt::format("p{}", slot), fmt::format("{}", slot)});
+        kind_.functor.words |= buffer.tagged;
+    }
+    return std::move(kind_);
+}
+
+}  // namespace stretto

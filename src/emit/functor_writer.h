@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emit/cuda_file.h"
+#include "emit/operand_slots.h"
+#include "emit/statements.h"
+
+namespace stretto {
+
+[[nodiscard]] CudaMember constant(const char* name, std::int64_t value);
+[[nodiscard]] CudaMember flag(const char* name, bool value);
+
+/// The same work over one dimension; nothing where an expression names coordinates.
+[[nodiscard]] std::optional<MapRegion> flattened(MapRegion region);
+
+/// Writes the functor of one region, function by function.
+class FunctorWriter {
+protected:
+    FunctorWriter(const RegionGraph& graph, const Region& region) : pointers_(graph, operand_slots(region)) {}
+
+    void alias(const char* name, std::string type);
+    void add_function(const char* result, const char* name, std::vector<CudaMember> parameters,
+                      std::vector<std::string> body);
+
+    /// Statements that split a row-major position into coordinates i<first>, …, whose names go to `names`.
+    static std::vector<std::string> unravelled(const std::string& position, const Shape& shape,
+                                               std::size_t first, std::vector<std::string>& names);
+
+    /// `lines`, then statements that return `expr` as `type`.
+    std::vector<std::string> returned(const Expr& expr, Scope scope, DType type,
+                                      std::vector<std::string> lines);
+
+    /// Makes the early loads of `expr` members of `early`, whose initializers are added to `values`.
+    static Statements::Known known_early(Statements& loads, const Expr& expr, CudaStruct& early,
+                                         std::string& values);
+
+    /// Where a region's stores are evaluated.
+    struct Place {
+        Scope scope;
+        std::vector<std::string> lines;   ///< statements that every function begins with
+        std::vector<CudaMember> at;       ///< parameters that say where
+        std::vector<CudaMember> results;  ///< parameters with the results of the main loop
+    };
+
+    /// Splits the stores in two functions, so that what they load is on its way together, and before the results of the
+    /// main loop are there: load(at) and store(at, results, early).
+    void add_stores(const std::vector<Store>& list, const Place& place);
+
+    /// As many neighbours along dimension `dim` as fill 16 bytes of the narrowest elements that lie together; 1 where none do.
+    [[nodiscard]] std::int64_t vector_length(const std::vector<Store>& list, std::size_t dim,
+                                             std::int64_t extent) const;
+
+    /// Adds kVector, and where it is more than 1 the functions load_vector and store_vector for as many neighbours along
+    /// dimension `dim` from the place on: they move what lies together in one access. Of a store's accumulator j, neighbour
+    /// v is acc[j * kVector + v].
+    void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
+                           std::int64_t extent);
+
+    /// Adds terms(at, values): the values, of type `acc`, of `count` neighbours along `dim`.
+    void add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count, DType acc);
+
+    [[nodiscard]] CudaKind finished();
+
+    Pointers pointers_;
+    CudaKind kind_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,152 @@
+#include "fuse/product_tile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "abi/abi.h"
+#include "fuse/product_operand.h"
+#include "fuse/product_split.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kMostStages = 6;
+constexpr std::int64_t kLeastStages =
+    3;  ///< one being read, one being written, one that the slowest warp still reads
+/// Sums of one thread, in registers: more would spill. Warp groups read operands from shared memory, other tensor-core
+/// products from registers; a loader's warp takes registers from all.
+constexpr std::int64_t kMostSums = 128;
+constexpr std::int64_t kMostSumsBesideLoader = 96;
+constexpr std::int64_t kMostPortableSums = 64;
+/// Shared caches deliver more than memory.
+constexpr double kCacheSpeed = 1.3;
+/// What a task costs besides its product, in units of Machine::load_latency_us: filling the stages, storing the results.
+constexpr double kEnds = 6;
+/// A part of k has whole blocks, and several of them.
+constexpr std::int64_t kPartMultiple = 64;
+constexpr std::int64_t kLeastPart = 192;
+constexpr std::int64_t kMostParts = 16;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// How a product is cut: its tile, and the values of k in one part.
+struct Cut {
+    ProductTile tile;
+    std::int64_t depth = 0;
+    double time = 0;
+};
+
+class Chooser {
+public:
+    /// Where weights stream, half of the shared memory is the ring's.
+    Chooser(const MatMulRegion& region, const Machine& machine, bool streams)
+        : region_(region),
+          machine_(machine),
+          bytes_((machine.shared_bytes - abi::kControlBytes) / (streams ? 2 : 1)),
+          most_sums_(machine.arch != "sm_90a" ? kMostPortableSums
+                     : streams                ? kMostSumsBesideLoader
+                                              : kMostSums),
+          weights_(static_cast<std::int64_t>(region.weights.size())) {}
+
+    /// The cut of least time in at most so many parts; without a tile where none fits.
+    [[nodiscard]] Cut best(std::int64_t most_parts) const {
+        Cut best;
+        for (const std::int32_t rows : {64, 128}) {
+            for (const std::int32_t columns : {64, 128, 192, 256}) {
+                const ProductTile tile{rows, columns, stages(rows, columns)};
+                // Warp groups would share a panel of columns unevenly.
+                if (rows == 64 && columns == 192) continue;
+                if (tile.stages < kLeastStages || sums(tile) > most_sums_) continue;
+                for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                    const std::int64_t depth =
+                        parts == 1 ? region_.space[3]
+                                   : abi::round_up(ceil_div(region_.space[3], parts), kPartMultiple);
+                    if (parts > most_parts || (parts > 1 && depth < kLeastPart)) break;
+                    const double time = time_of(tile, depth);
+                    if (best.tile.rows == 0 || time < best.time) best = {tile, depth, time};
+                }
+            }
+        }
+        return best;
+    }
+
+private:
+    [[nodiscard]] std::int32_t stages(std::int64_t rows, std::int64_t columns) const {
+        std::int64_t stages = kMostStages;
+        while (stages > 0 && abi::tiles_scratch(rows, columns, weights_, stages) > bytes_) --stages;
+        return static_cast<std::int32_t>(stages);
+    }
+
+    [[nodiscard]] std::int64_t sums(const ProductTile& tile) const {
+        constexpr std::int64_t kLanes = 32;
+        return tile.rows * tile.columns * weights_ / (machine_.consumer_warps * kLanes);
+    }
+
+    /// Whole tiles are computed, in rounds of one for each worker; the parts' results are stored, handed over, and read.
+    [[nodiscard]] double time_of(const ProductTile& tile, std::int64_t depth) const {
+        const auto [batch, m, n, k] = region_.space;
+        const double parts = static_cast<double>(k) / static_cast<double>(depth);
+        const double tiles = static_cast<double>(batch * ceil_div(m, tile.rows) * ceil_div(n, tile.columns));
+        const double columns = static_cast<double>(tile.columns * weights_);
+        const double operations = 2 * tile.rows * columns;
+        const double bytes = (tile.rows + columns) * static_cast<double>(size_of(region_.a_type));
+        const double cache = kCacheSpeed * machine_.bandwidth;
+        const double each = std::max(operations / machine_.tensor_flops, bytes * machine_.workers / cache);
+        const double ends = machine_.task_us + kEnds * machine_.load_latency_us;
+        const double rounds = std::ceil(std::ceil(parts) * tiles / machine_.workers);
+        const double product = rounds * (static_cast<double>(std::min(depth, k)) * each + ends);
+        if (depth >= k) return product;
+        const double sums = 4 * static_cast<double>(batch * m * n * weights_) * std::ceil(parts);
+        return product + machine_.counter_us + machine_.task_us + machine_.load_latency_us + 2 * sums / cache;
+    }
+
+    const MatMulRegion& region_;
+    const Machine& machine_;
+    std::int64_t bytes_;
+    std::int64_t most_sums_;
+    std::int64_t weights_;
+};
+
+bool can_be_cut(const MatMulRegion& region) {
+    const Access* left = plain_left_side(region);
+    return has_many_rows(region.space, region.a_type) && left != nullptr && plain_operand(*left, 1) &&
+           plain_weights(region);
+}
+
+}  // namespace
+
+bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type) {
+    return space[1] >= kManyRows && is_narrow_float(type) && size_of(type) == 2;
+}
+
+void cut_products(RegionGraph& graph, const Machine& machine) {
+    bool streams = false;
+    for (Region& region : graph.regions) {
+        auto* matmul = std::get_if<MatMulRegion>(&region.body);
+        if (matmul == nullptr) continue;
+        if (can_be_cut(*matmul)) matmul->streamed = false;
+        streams |= matmul->streamed;
+    }
+    std::vector<Region> regions;
+    for (Region& region : graph.regions) {
+        auto* matmul = std::get_if<MatMulRegion>(&region.body);
+        const bool many = matmul != nullptr && can_be_cut(*matmul);
+        if (many) {
+            const Chooser chooser(*matmul, machine, streams);
+            const Cut cut = chooser.best(kMostParts);
+            matmul->tile = cut.tile;
+            if (cut.tile.rows > 0 && cut.depth < matmul->space[3]) {
+                if (auto parts = split_product(region, cut.depth, graph.buffers)) {
+                    std::move(parts->begin(), parts->end(), std::back_inserter(regions));
+                    continue;
+                }
+                matmul->tile = chooser.best(1).tile;
+            }
+        }
+        regions.push_back(std::move(region));
+    }
+    graph.regions = std::move(regions);
+}
+
+}  // namespace stretto

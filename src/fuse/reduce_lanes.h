@@ -1,0 +1,29 @@
+#pragma once
+
+#include "fuse/region.h"
+
+namespace stretto {
+
+/// How a reduction is dealt to the lanes of a task.
+struct ReduceLanes {
+    enum class Way : std::uint8_t {
+        /// A warp has one result. Its lane l takes groups of `vector` neighbouring terms, group l, l + 32, …; the lanes meet
+        /// in a butterfly.
+        Along,
+        /// A lane has one result, of few terms or of as many as the device knows. It has kReduceSums sums, to which the
+        /// terms that count are dealt in turn; they meet in a butterfly.
+        Own,
+        /// Neighbouring results lie together, terms do not: a task has abi::kReduceColumns results at a time. Its warps have
+        /// warps * vector shares of the terms: share s takes terms s, s + shares, …; shares are added up in order.
+        Columns,
+    };
+    Way way = Way::Along;
+    std::int64_t vector = 1;  ///< neighbours that a lane loads together: terms, or results
+    std::size_t dim = 0;      ///< of the region's space: that of the neighbours
+};
+
+inline constexpr std::int32_t kReduceSums = 4;
+
+[[nodiscard]] ReduceLanes reduce_lanes(const ReduceRegion& region);
+
+}  // namespace stretto

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include "fuse/fuse.h"
+#include "fuse/product_operand.h"
+#include "fuse/product_tile.h"
+#include "fuse/text.h"
+#include "graph/builder.h"
+#include "simplify/simplify.h"
+
+namespace stretto {
+namespace {
+
+RegionGraph product(std::int64_t m, std::int64_t n, std::int64_t k, bool squared = false) {
+    GraphBuilder b;
+    Tensor x = b.input(Role::User, "x", DType::BF16, {m, k});
+    if (squared) x = b.apply(Op::Mul, {x, x}, DType::BF16);
+    b.output(b.linear(x, b.input(Role::Parameter, "w", DType::BF16, {n, k}), std::nullopt), "y");
+    return fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Fused);
+}
+
+const MatMulRegion& matmul(const RegionGraph& graph, std::size_t region) {
+    return std::get<MatMulRegion>(graph.regions.at(region).body);
+}
+
+TEST(ProductTile, ManyRowsAreComputedInTilesAndFewAreStreamed) {
+    const RegionGraph many = product(2048, 4096, 512);
+    EXPECT_GE(matmul(many, 0).tile.rows, 64);
+    EXPECT_FALSE(matmul(many, 0).streamed);
+    const RegionGraph few = product(8, 4096, 512);
+    EXPECT_EQ(matmul(few, 0).tile, ProductTile{});
+    EXPECT_TRUE(matmul(few, 0).streamed);
+}
+
+TEST(ProductTile, ALeftSideOfManyRowsIsStoredFirst) {
+    const RegionGraph graph = product(64, 64, 64, true);
+    ASSERT_EQ(graph.regions.size(), 2U);
+    EXPECT_TRUE(std::holds_alternative<MapRegion>(graph.regions[0].body));
+    EXPECT_NE(plain_left_side(matmul(graph, 1)), nullptr);
+    EXPECT_EQ(graph.buffers.at(static_cast<std::size_t>(matmul(graph, 1).a.accesses[0].source)).dtype,
+              DType::BF16);
+}
+
+TEST(ProductTile, FewResultsOfLongSumsAreCutInPartsThatCoverK) {
+    const RegionGraph graph = product(64, 128, 20000);
+    ASSERT_EQ(graph.regions.size(), 3U);
+    const MatMulRegion& parts = matmul(graph, 0);
+    const MatMulRegion& rest = matmul(graph, 1);
+    EXPECT_GT(parts.space[0], 1);
+    EXPECT_EQ(parts.space[0] * parts.space[3] + rest.space[3], 20000);
+    EXPECT_TRUE(std::holds_alternative<MapRegion>(graph.regions[2].body));
+}
+
+TEST(ProductTile, OperandsAreReadAsTheyLieInMemory) {
+    const auto access = [](IndexMap map) { return Access{0, DType::BF16, std::move(map), {}}; };
+    const Atom one = atom(1, 0);
+    const auto lies = [&](const Atom& row, const Atom& k) {
+        return plain_operand(access({{{one}, {row}, {one}, {k}}, 0}), 1);
+    };
+    EXPECT_EQ(lies(atom(100, 72), atom(72, 1)), (PlainOperand{false, 8}));
+    EXPECT_EQ(lies(atom(100, 1), atom(72, 100)), (PlainOperand{true, 4}));
+    EXPECT_EQ(lies(atom(100, 75), atom(75, 1)), (PlainOperand{false, 1}));
+    EXPECT_EQ(lies(atom(100, 2), atom(72, 200)), (PlainOperand{false, 1}));
+    EXPECT_EQ(lies(atom(100, 72), Atom{72, 1, 3, 72}), std::nullopt);
+}
+
+TEST(ProductTile, ARegionInTilesPrintsAndParsesBack) {
+    const RegionGraph graph = product(2048, 4096, 512);
+    EXPECT_EQ(parse_region_graph(to_text(graph)), graph);
+}
+
+}  // namespace
+}  // namespace stretto
