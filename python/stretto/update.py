@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from .capture import split_inputs
 from .compiler import compile
@@ -28,6 +29,7 @@ def compile_update(
     accumulate: bool = False,
     loss_scale: LossScale | None = None,
     average_decay: float | None = None,
+    updates_per_launch: int = 1,
     seed: int = 0,
     backend: str | None = None,
     machine: str | None = None,
@@ -42,17 +44,23 @@ def compile_update(
 
     `compute_dtype` is the type of forward and backward; parameters and optimizer state keep their own.
     With `accumulate` an update may take several microbatches. `loss_scale` skips updates that are not
-    finite. With `average_decay` a moving average of every parameter is kept. `seed` is the key of
+    finite. With `average_decay` a moving average of every parameter is kept. With `updates_per_launch` of
+    more than one, a launch takes so many batches (see `Update.many`). `seed` is the key of
     dropout's random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
 
     Raises UserError where the objective cannot be captured, or a parameter gets no gradient.
     """
     args, kwargs = split_inputs(example)
-    recipe = Recipe(as_optimizers(optimizer), accumulate, loss_scale, average_decay)
+    if accumulate and updates_per_launch > 1:
+        raise UserError("an update of microbatches is a launch of its own: leave out updates_per_launch")
+    optimizers = as_optimizers(optimizer)
+    recipe = Recipe(optimizers, accumulate, loss_scale, average_decay, updates_per_launch)
     captured = capture_objective(model, objective, args, kwargs, compute_dtype)
     if not captured.parameters:
         raise UserError("the model has no parameter that requires a gradient\n  use requires_grad_() on some")
     state = initial_state(captured, recipe, seed)
+    if updates_per_launch > 1:
+        args, kwargs = pytree.tree_map(lambda leaf: _repeated(leaf, updates_per_launch), (args, kwargs))
     options = {"backend": backend, "machine": machine, "numerics": numerics}
     step = compile(export_update(captured, recipe, state, args, kwargs), **options)
     part = None
@@ -87,10 +95,32 @@ class Update:
         self._norm: Tensor | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Runs one update with the last (or only) microbatch; returns the loss of all its microbatches."""
+        """Runs one update with the last (or only) microbatch; returns the loss of all its microbatches.
+
+        Raises UserError where a launch has several updates.
+        """
+        if self._recipe.updates_per_launch > 1:
+            raise UserError(
+                f"a launch of this update takes {self._recipe.updates_per_launch} batches\n"
+                "  call update.many with stacked batches, or compile it without updates_per_launch"
+            )
         loss, *norm = self._step(*args, **kwargs)
         self._norm = norm[0] if norm else None
         return loss
+
+    def many(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Runs as many updates as a launch has, one after the other; returns their losses [updates].
+
+        Every tensor holds a batch for each update, stacked in front. The host takes no part in between.
+        Raises UserError where the update was compiled for one batch.
+        """
+        if self._recipe.updates_per_launch == 1:
+            raise UserError(
+                "a launch of this update takes one batch\n  compile it with updates_per_launch=..."
+            )
+        _, *norm = self._step.repeat(self._recipe.updates_per_launch, *args, **kwargs)
+        self._norm = norm[0] if norm else None
+        return self._state["losses"].clone()
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Tensor:
         """Adds a microbatch to the next update; returns its loss. Losses are weighted by what the
@@ -207,3 +237,7 @@ class Update:
 
     def _named(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}
+
+
+def _repeated(leaf: Any, times: int) -> Any:
+    return leaf.expand(times, *leaf.shape).contiguous() if isinstance(leaf, Tensor) else leaf

@@ -9,6 +9,7 @@ Everything that lives between updates is a buffer of the exported module, under 
     average.NAME              moving average of a parameter
     step, draws, seed         updates so far, launches so far (for dropout), key of random numbers
     scale, good_steps         loss scale, and updates since it changed
+    turn, losses              updates of this launch so far, and their losses (several in one launch)
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Recipe:
     accumulates: bool = False
     loss_scale: LossScale | None = None
     average_decay: float | None = None
+    updates_per_launch: int = 1
 
     def assigned(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
         """Optimizer and group of each parameter. Raises UserError where one has no optimizer."""
@@ -97,6 +99,9 @@ def initial_state(objective: CapturedObjective, recipe: Recipe, seed: int) -> Te
     if recipe.loss_scale is not None:
         state["scale"] = scalar(recipe.loss_scale.initial, torch.float32)
         state["good_steps"] = scalar(0, torch.int64)
+    if recipe.updates_per_launch > 1:
+        state["turn"] = scalar(0, torch.int64)
+        state["losses"] = torch.zeros(recipe.updates_per_launch, device=device)
     return state | {
         "step": scalar(0, torch.int64),
         "draws": scalar(0, torch.int64),
@@ -116,7 +121,8 @@ def export_update(
     """The update as a program that returns (loss, norm of the gradients) and changes `state`.
 
     With `accumulate` it is the part for all microbatches but the last: gradients are added up, the model
-    stays.
+    stays. Where a launch has several updates, (args, kwargs) hold a batch for each, stacked, and each run
+    of the program takes the next one.
     """
     batch = pytree.tree_leaves((args, kwargs))
     positions = [at for at, leaf in enumerate(batch) if isinstance(leaf, Tensor)]
@@ -128,7 +134,7 @@ def export_update(
         values = dict(zip(names, tensors, strict=False))
         leaves = list(batch)
         for at, tensor in zip(positions, tensors[len(names) :], strict=True):
-            leaves[at] = tensor
+            leaves[at] = _taken(tensor, values["turn"]) if "turn" in values else tensor
         results, new = body(objective, recipe, values, leaves)
         changed[:] = new
         return [*results, *new.values()]
@@ -136,6 +142,10 @@ def export_update(
     operands = [tensor.detach() for tensor in state.values()] + [batch[at] for at in positions]
     inputs = leaf_names(objective.signature, args, kwargs)
     return assemble(traced(flat, operands), state, changed, args, kwargs, inputs)
+
+
+def _taken(stacked: Tensor, turn: Tensor) -> Tensor:
+    return stacked.index_select(0, turn[None]).squeeze(0)
 
 
 def _gradients(
@@ -197,6 +207,9 @@ def updated(
             new = {name: torch.where(finite, tensor, values[name]) for name, tensor in new.items()}
             new |= _next_scale(recipe.loss_scale, values, finite)
         new["draws"] = values["draws"] + 1
+        if recipe.updates_per_launch > 1:
+            new["turn"] = (values["turn"] + 1) % recipe.updates_per_launch
+            new["losses"] = values["losses"].index_copy(0, values["turn"][None], loss.float()[None])
     results = [loss] if norm is None else [loss, norm]
     return results, new | emptied
 

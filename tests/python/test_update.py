@@ -135,6 +135,30 @@ def test_equal_runs_have_equal_bits():
     assert_equal_bits(*runs)
 
 
+def test_several_updates_of_one_launch_are_those_of_several_launches():
+    given = batches(6)
+    model, update = compiled_mlp(updates_per_launch=3)
+    plain, single = compiled_mlp()
+    stacked = [[torch.stack(part) for part in zip(*given[at : at + 3], strict=True)] for at in (0, 3)]
+    losses = torch.cat([update.many(*three) for three in stacked])
+    expected = torch.stack([single(*batch) for batch in given])
+    torch.testing.assert_close(losses, expected, rtol=1e-6, atol=0)
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        # Six updates of 1e-2 each, whose direction Adam makes of two averages.
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert update.count == 6
+
+
+def test_a_launch_of_several_updates_says_what_it_takes(shared):
+    _, update = compiled_mlp(updates_per_launch=3)
+    with pytest.raises(stretto.UserError, match=r"takes 3 batches\n  call update\.many"):
+        update(*batches(1)[0])
+    with pytest.raises(stretto.UserError, match=r"compiled for \(3, 16, 32\)"):
+        update.many(*batches(1)[0])
+    with pytest.raises(stretto.UserError, match="takes one batch"):
+        shared[1].many(*batches(1)[0])
+
+
 def test_the_models_own_parameters_change(shared):
     model, update = shared
     before = model[0].weight.clone()
