@@ -7,6 +7,7 @@
 #include "backends/reference/twin.h"
 #include "backends/reference/warp.h"
 #include "fuse/product_kind.h"
+#include "fuse/ragged.h"
 
 namespace stretto {
 namespace {
@@ -23,7 +24,7 @@ public:
         : depth_(region.space[3]),
           warps_(consumer_warps),
           stats_(region.stats.begin(), region.stats.end()),
-          a_(region.a),
+          a_(counted_left_side(region)),
           a_type_(region.a_type),
           weights_(region.weights.begin(), region.weights.end()),
           kind_(product_kind(region)),

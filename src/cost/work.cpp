@@ -56,7 +56,7 @@ Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
 }
 
 Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
-    const auto k = static_cast<double>(matmul.space[3]);
+    const auto k = static_cast<double>(matmul.ragged ? matmul.ragged->expected : matmul.space[3]);
     const double rows = size(task.tile[0]) * size(task.tile[1]);
     const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
     return {2 * products + rows * k * nodes, std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k};

@@ -311,7 +311,8 @@ private:
              {constant("kTileRows", region.tile.rows), constant("kTileColumns", region.tile.columns),
               constant("kStages", region.tile.stages), flag("kLeftColumn", left_lies->column),
               constant("kLeftGrain", left_lies->grain), flag("kWeightColumn", weights_lie->column),
-              constant("kWeightGrain", weights_lie->grain)}) {
+              constant("kWeightGrain", weights_lie->grain), flag("kRagged", region.ragged.has_value()),
+              flag("kRaggedRows", has_ragged_rows(region))}) {
             kind_.functor.constants.push_back(member);
         }
         const std::string batch = coordinate("b", region.space[0]);
@@ -322,6 +323,16 @@ private:
         };
         const CudaMember b{"I32", "b", ""}, m{"I32", "m", ""}, n{"I32", "n", ""}, k{"I32", "k", ""};
         add_function("const Left*", "left_at", {b, m, k}, address(*left, "m"));
+        if (region.ragged) {
+            const auto bound = [&](const Access& access) {
+                Statements body(pointers_, {{batch, "m", "0", "0"}, "", DType::F32});
+                const std::string at = body.read(access);
+                body.add(fmt::format("return static_cast<I32>(clamped({}, {}));", at, region.space[3]));
+                return body.take();
+            };
+            add_function("I32", "begin", {b, m}, bound(region.ragged->begin));
+            add_function("I32", "end", {b, m}, bound(region.ragged->end));
+        }
         for (std::size_t j = 0; j < region.weights.size(); ++j) {
             add_function("const Left*", "weight_at", {{fmt::format("Number<{}>", j), "", ""}, b, n, k},
                          address(region.weights[j], "n"));

@@ -235,7 +235,12 @@ private:
         for (RowStat& stat : prologue.stats) {
             region.stats.push_back({one_column(finished(stat.term)), one_column(finished(stat.finish))});
         }
-        region.a = one_column(counted(finished(prologue.a), first.ragged));
+        region.a = one_column(finished(prologue.a));
+        region.ragged = first.ragged;
+        if (region.ragged) {
+            for (Access* bound : {&region.ragged->begin, &region.ragged->end})
+                bound->map.dims[2] = {atom(1, 0)};
+        }
         for (ValueId id : accumulators) region.weights.push_back(std::get<Contract>(graph_[id].op).b);
         region.streamed =
             std::all_of(region.weights.begin(), region.weights.end(),
@@ -246,18 +251,6 @@ private:
         region.stores = stores(view, accumulators, epilogue);
         scale_at_the_end(region);
         return region;
-    }
-
-    /// The left side is zero where a ragged row does not count.
-    [[nodiscard]] static Expr counted(Expr a, const std::optional<Ragged>& ragged) {
-        if (!ragged) return a;
-        const std::int32_t value = a.root();
-        const DType type = a.type();
-        const std::int32_t k = a.index(3);
-        const std::int32_t begun = a.apply(Op::Le, {a.load(ragged->begin), k});
-        const std::int32_t inside = a.apply(Op::And, {begun, a.apply(Op::Lt, {k, a.load(ragged->end)})});
-        a.apply(Op::Select, type, {inside, value, a.constant(0, type)});
-        return a;
     }
 
     /// What only scales whole rows of the left side scales their sums instead: it need not be known before the product.

@@ -33,6 +33,15 @@ const Access* plain_left_side(const MatMulRegion& region) {
     return plain ? &region.a.accesses.front() : nullptr;
 }
 
+bool has_ragged_rows(const MatMulRegion& region) {
+    const auto differ = [](const Access& bound) {
+        const auto& digits = bound.map.dims[1];
+        return std::any_of(digits.begin(), digits.end(),
+                           [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
+    };
+    return region.ragged && (differ(region.ragged->begin) || differ(region.ragged->end));
+}
+
 std::optional<PlainOperand> plain_weights(const MatMulRegion& region) {
     std::optional<PlainOperand> all;
     for (const Access& weight : region.weights) {

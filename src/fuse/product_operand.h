@@ -19,6 +19,9 @@ struct PlainOperand {
 /// The left side of a product where it is a plain load of its own type; else null.
 [[nodiscard]] const Access* plain_left_side(const MatMulRegion& region);
 
+/// Do rows of one batch differ in the k that count?
+[[nodiscard]] bool has_ragged_rows(const MatMulRegion& region);
+
 /// How all weights lie in memory: of one kind, with the smallest grain; nothing where they differ.
 [[nodiscard]] std::optional<PlainOperand> plain_weights(const MatMulRegion& region);
 

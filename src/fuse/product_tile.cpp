@@ -7,6 +7,7 @@
 #include "abi/abi.h"
 #include "fuse/product_operand.h"
 #include "fuse/product_split.h"
+#include "fuse/ragged.h"
 
 namespace stretto {
 namespace {
@@ -47,6 +48,7 @@ public:
           most_sums_(machine.arch != "sm_90a" ? kMostPortableSums
                      : streams                ? kMostSumsBesideLoader
                                               : kMostSums),
+          depth_(region.ragged ? region.ragged->expected : region.space[3]),
           weights_(static_cast<std::int64_t>(region.weights.size())) {}
 
     /// The cut of least time in at most so many parts; without a tile where none fits.
@@ -85,8 +87,9 @@ private:
 
     /// Whole tiles are computed, in rounds of one for each worker; the parts' results are stored, handed over, and read.
     [[nodiscard]] double time_of(const ProductTile& tile, std::int64_t depth) const {
-        const auto [batch, m, n, k] = region_.space;
-        const double parts = static_cast<double>(k) / static_cast<double>(depth);
+        const auto [batch, m, n, whole] = region_.space;
+        const std::int64_t k = depth_;
+        const double parts = std::max(static_cast<double>(k) / static_cast<double>(depth), 1.0);
         const double tiles = static_cast<double>(batch * ceil_div(m, tile.rows) * ceil_div(n, tile.columns));
         const double columns = static_cast<double>(tile.columns * weights_);
         const double operations = 2 * tile.rows * columns;
@@ -105,13 +108,16 @@ private:
     const Machine& machine_;
     std::int64_t bytes_;
     std::int64_t most_sums_;
+    std::int64_t depth_;  ///< values of k that a row is expected to take
     std::int64_t weights_;
 };
 
 bool can_be_cut(const MatMulRegion& region) {
     const Access* left = plain_left_side(region);
-    return has_many_rows(region.space, region.a_type) && left != nullptr && plain_operand(*left, 1) &&
-           plain_weights(region);
+    if (!has_many_rows(region.space, region.a_type) || left == nullptr || !plain_weights(region))
+        return false;
+    const auto lies = plain_operand(*left, 1);
+    return lies && (!lies->column || !has_ragged_rows(region));
 }
 
 }  // namespace
@@ -134,7 +140,7 @@ void cut_products(RegionGraph& graph, const Machine& machine) {
         const bool many = matmul != nullptr && can_be_cut(*matmul);
         if (many) {
             const Chooser chooser(*matmul, machine, streams);
-            const Cut cut = chooser.best(kMostParts);
+            const Cut cut = chooser.best(matmul->ragged ? 1 : kMostParts);
             matmul->tile = cut.tile;
             if (cut.tile.rows > 0 && cut.depth < matmul->space[3]) {
                 if (auto parts = split_product(region, cut.depth, graph.buffers)) {
@@ -143,6 +149,10 @@ void cut_products(RegionGraph& graph, const Machine& machine) {
                 }
                 matmul->tile = chooser.best(1).tile;
             }
+        }
+        if (matmul != nullptr && matmul->ragged && matmul->tile.rows == 0) {
+            matmul->a = counted_left_side(*matmul);
+            matmul->ragged.reset();
         }
         regions.push_back(std::move(region));
     }

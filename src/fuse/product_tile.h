@@ -6,7 +6,7 @@
 namespace stretto {
 
 /// Products of fewer rows read their weights through the ring, a few rows at a time.
-inline constexpr std::int64_t kManyRows = 64;
+inline constexpr std::int64_t kManyRows = 16;
 
 /// Does a product of this space and type stage both operands as they lie in memory, if it can?
 [[nodiscard]] bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type);

@@ -30,6 +30,10 @@ public:
                 reads(stat.finish, true);
             }
             reads(body.a, true);
+            if (body.ragged) {
+                visit_(body.ragged->begin, false, true);
+                visit_(body.ragged->end, false, true);
+            }
             for (auto& weight : body.weights) visit_(weight, false, false);
             stores(body.stores);
         } else {

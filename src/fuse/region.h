@@ -102,6 +102,8 @@ struct MatMulRegion {
     std::vector<Access> weights;
     bool streamed = false;  ///< weight rows are contiguous and constant in a launch: they go through the ring
     ProductTile tile;  ///< empty (no rows) unless the product is one of many rows; then `a` is a plain load
+    /// Over the same coordinates, at n = 0; bounds vary with (b, m) only. Only products in tiles are ragged.
+    std::optional<Ragged> ragged;
     std::vector<Store> stores;
     bool operator==(const MatMulRegion&) const = default;
 };

@@ -75,6 +75,7 @@ void write_body(Writer& out, const MatMulRegion& region) {
     }
     write_expr(out, "a", region.a);
     for (const Access& weight : region.weights) write_access(out, "weight", weight);
+    write(out, region.ragged, kBufferSigil);
     write_stores(out, region.stores);
 }
 void write_body(Writer& out, const AttentionRegion& region) {
@@ -154,6 +155,7 @@ void read_body(Reader& in, MatMulRegion& region) {
     }
     region.a = read_expr_part(in, "a");
     while (in.accept("weight")) region.weights.push_back(read_access(in, kBufferSigil));
+    region.ragged = read_ragged(in, kBufferSigil);
     region.stores = read_stores(in);
 }
 void read_body(Reader& in, AttentionRegion& region) {

@@ -202,6 +202,33 @@ Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layo
             {}};
 }
 
+/// A product of which each row, or each batch, takes its own part of k: none, some, all, and bounds outside.
+Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_row) {
+    Case whole = in_tiles(DType::BF16, s, left_layout, weight_layout, {64, 64, 3});
+    auto& region = std::get<MatMulRegion>(whole.graph.regions.front().body);
+    const std::int64_t count = by_row ? s.m : s.b;
+    const auto bound = [&](const char* role) {
+        const auto id = static_cast<std::int32_t>(whole.graph.buffers.size());
+        whole.graph.buffers.push_back({role, DType::I64, {count}, BufferRole::Input, nullptr});
+        const IndexMap map{
+            {{atom(s.b, by_row ? 0 : 1)}, {atom(s.m, by_row ? 1 : 0)}, {atom(1, 0)}, {atom(s.k, 0)}}, 0};
+        return Access{id, DType::I64, map, {}};
+    };
+    region.ragged = Ragged{bound("begins"), bound("ends"), s.k / 2};
+    const BufferId begins(region.ragged->begin.source), ends(region.ragged->end.source);
+    whole.prepare = [=](BufferMemory& memory) {
+        std::vector<double> from, to;
+        for (std::int64_t i = 0; i < count; ++i) {
+            from.push_back(static_cast<double>(i * 37 % s.k) - (i % 5 == 0 ? s.k : 0));
+            to.push_back(from.back() + static_cast<double>(i * 53 % s.k));
+        }
+        memory.set(begins, from);
+        memory.set(ends, to);
+    };
+    whole.name += by_row ? "_ragged_rows" : "_ragged_batches";
+    return whole;
+}
+
 /// A product whose k is cut in parts of `depth` and a rest.
 Case in_parts(const Sizes& s, Layout left_layout, Layout weight_layout, std::int64_t depth) {
     Case whole = in_tiles(DType::BF16, s, left_layout, weight_layout, {64, 64, 3});
@@ -225,6 +252,11 @@ void add_tiles(std::vector<Case>& cases) {
     }
     cases.push_back(in_tiles(DType::F16, {1, 64, 200, 64}, Layout::Rows, Layout::Columns, {128, 192, 3}));
     cases.push_back(in_tiles(DType::BF16, {1, 80, 72, 200}, Layout::Rows, Layout::Rows, {128, 64, 4}, 2));
+    for (const Layout weight : {Layout::Rows, Layout::Columns}) {
+        cases.push_back(ragged({1, 140, 72, 200}, Layout::Rows, weight, true));
+        cases.push_back(ragged({6, 66, 72, 200}, Layout::Rows, weight, false));
+        cases.push_back(ragged({6, 66, 72, 200}, Layout::Columns, weight, false));
+    }
     cases.push_back(in_parts({1, 66, 68, 264}, Layout::Rows, Layout::Columns, 64));
     cases.push_back(in_parts({2, 68, 72, 128}, Layout::Columns, Layout::Rows, 64));
 }

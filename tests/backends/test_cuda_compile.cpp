@@ -120,6 +120,16 @@ TEST_P(CudaCompile, BuildsProductsOfManyRowsWithoutSpills) {
                      {Range{0, 1}, {0, tile.rows}, {0, tile.columns}, {}});
         }
     }
+    for (const bool columns : {false, true}) {
+        const std::string name = "ragged" + std::to_string(number++);
+        const BufferId y = plan.buffer(name, DType::BF16, {1024, 768}, BufferRole::Output);
+        const BufferId bounds = plan.buffer(name + ".bounds", DType::I64, {1024}, BufferRole::Input);
+        MatMulRegion region = sample::tiled(plan, x, w, y, space, {128, 128, 4}, columns);
+        Access bound = plan.access(bounds, {1, 1024, 1, 3072}, {0, 1, 0, 0});
+        if (columns) bound.map.dims[1] = {atom(1024, 0)};
+        region.ragged = Ragged{bound, bound, 3072};
+        plan.add(name, region, {Range{0, 1}, {0, 128}, {0, 128}, {}});
+    }
     const CompiledKernel kernel =
         compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
     EXPECT_EQ(kernel.spill_bytes, 0);

@@ -24,6 +24,7 @@ inline MatMulRegion pick_matmul(std::int64_t buffers) {
     region.weights.resize(static_cast<std::size_t>(pick(1, 2)));
     for (Access& weight : region.weights) weight = pick_access(buffers);
     region.streamed = one_in(2);
+    region.ragged = pick_ragged(buffers);
     region.stores = pick_stores(buffers);
     return region;
 }

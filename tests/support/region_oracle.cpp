@@ -87,7 +87,9 @@ public:
             }
             Elements left;
             for (std::int64_t k = 0; k < depth; ++k) {
-                left.push_back(rounded(value_of(region.a, {row[0], row[1], 0, k}, results), region.a_type));
+                const Coordinate at{row[0], row[1], 0, k};
+                const bool zero = region.ragged && !counts(*region.ragged, at, k);
+                left.push_back(zero ? 0 : rounded(value_of(region.a, at, results), region.a_type));
             }
             for (std::int64_t n = 0; n < columns; ++n) {
                 results.accumulators.clear();

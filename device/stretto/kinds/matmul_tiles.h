@@ -11,7 +11,8 @@ namespace stretto::device {
 /// so that the copies of later blocks run beside the products of one. Each result is summed in ascending k by one warp.
 /// F: kB, kM, kK, kWeights, kTileRows, kTileColumns, kStages, Left (element), Acc; of each operand whether its rows are
 /// neighbours (kLeftColumn, kWeightColumn) and how many elements always lie together (kLeftGrain, kWeightGrain), and
-/// the address of an element: left_at(b, m, k), weight_at(Number<j>, b, n, k); load and store as for MatMul.
+/// the address of an element: left_at(b, m, k), weight_at(Number<j>, b, n, k); load and store as for MatMul. Where kRagged,
+/// only begin(b, m) <= k < end(b, m) counts, which differ between rows of a batch where kRaggedRows.
 template <class F>
 class MatMulTiles {
     using Element = typename F::Left;
@@ -20,6 +21,55 @@ class MatMulTiles {
     static constexpr U32 kLeftBytes = F::kTileRows * abi::kLineBytes;
     static constexpr U32 kWeightBytes = F::kTileColumns * abi::kLineBytes;
     static constexpr U32 kStageBytes = kLeftBytes + F::kWeights * kWeightBytes;
+
+    /// Blocks of k that a task takes.
+    struct Blocks {
+        I32 begin = 0;
+        I32 end = kBlocks;
+    };
+
+    /// What k counts for the rows that this thread stages, and for any row of the task.
+    template <class Config>
+    struct Ranges {
+        static constexpr I32 kRounds = F::kRagged ? kStageRounds<Config, F::kTileRows> : 1;
+        Depth rows[kRounds];
+        Depth all = {0, F::kK};
+
+        __device__ __forceinline__ Ranges(const F& f, I32 b, const MatMulTile<F>& tile) {
+            if constexpr (F::kRagged) {
+                const auto of = [&](I32 m) {
+                    const I32 last = min(m, tile.rows() - 1);
+                    return Depth{f.begin(b, tile.m.begin + last), f.end(b, tile.m.begin + last)};
+                };
+#pragma unroll
+                for (I32 round = 0; round < kRounds; ++round) {
+                    rows[round] = of(StagedPiece<Config, Element, F::kLeftColumn>(round).row);
+                }
+                all = F::kRaggedRows ? of_any(of) : of(0);
+            } else {
+                rows[0] = all;
+            }
+        }
+
+        [[nodiscard]] __device__ __forceinline__ Blocks blocks() const {
+            if constexpr (!F::kRagged) return {};
+            if (all.begin >= all.end) return {0, 0};
+            return {all.begin / kDepth, (all.end + kDepth - 1) / kDepth};
+        }
+
+    private:
+        template <class Of>
+        static __device__ __forceinline__ Depth of_any(const Of& of) {
+            Depth any{F::kK, 0};
+#pragma unroll
+            for (I32 m = threadIdx.x % 32; m < F::kTileRows; m += 32) {
+                const Depth row = of(m);
+                if (row.begin >= row.end) continue;
+                any = {min(any.begin, row.begin), max(any.end, row.end)};
+            }
+            return {__reduce_min_sync(0xffffffffu, any.begin), __reduce_max_sync(0xffffffffu, any.end)};
+        }
+    };
 
     template <class Config>
     using Portable =
@@ -65,18 +115,26 @@ private:
         return reinterpret_cast<float*>(begin + (0 - shared_address(begin)) % abi::kLineGroupBytes);
     }
 
-    /// Starts the copies of a block of k, if there is one.
+    /// Starts the copies of a block of k, if it is one of the task's.
     template <class Config>
-    static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile, I32 block,
-                                                 U32 to) {
-        if (block < kBlocks) {
+    static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 const Ranges<Config>& ranges, I32 block, U32 to) {
+        if (block < ranges.blocks().end) {
             const I32 k0 = block * kDepth;
-            const I32 depth = F::kK - k0;
-            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain>(
-                to, tile.rows(), depth, [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged>(
+                to, tile.rows(),
+                [&](I32 round) {
+                    const Depth row = ranges.rows[F::kRagged ? round : 0];
+                    return Depth{row.begin - k0, row.end - k0};
+                },
+                [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+            // Where rows differ, weights beyond the range of one count for another.
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
-                stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain>(
-                    to + kLeftBytes + J * kWeightBytes, tile.columns(), depth,
+                stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain, F::kRagged>(
+                    to + kLeftBytes + J * kWeightBytes, tile.columns(),
+                    [&](I32) {
+                        return Depth{ranges.all.begin - k0, ranges.all.end - k0};
+                    },
                     [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
             });
         }
@@ -89,22 +147,24 @@ private:
         using Tile = typename Chosen<Config>::Type;
         // A stage is written again only after the barrier that shows that nobody reads it any more.
         constexpr I32 kAhead = F::kStages - 1 - Tile::kRunning;
+        const Ranges<Config> ranges(f, b, tile);
+        const Blocks blocks = ranges.blocks();
         static_assert(kAhead >= 1);
         const U32 first = shared_address(stages<Config>());
         const U32 end = first + F::kStages * kStageBytes;
         U32 writing = first;
         U32 reading = first;
         const auto advance = [&](U32& at) { at = at + kStageBytes == end ? first : at + kStageBytes; };
-        for (I32 block = 0; block < kAhead; ++block) {
-            stage<Config>(f, b, tile, block, writing);
+        for (I32 ahead = 0; ahead < kAhead; ++ahead) {
+            stage<Config>(f, b, tile, ranges, blocks.begin + ahead, writing);
             advance(writing);
         }
 #pragma unroll 1
-        for (I32 block = 0; block < kBlocks; ++block) {
+        for (I32 block = blocks.begin; block < blocks.end; ++block) {
             wait_for_copies<kAhead - 1>();
             Tile::publish_copies();
             consumer_barrier<Config>();
-            stage<Config>(f, b, tile, block + kAhead, writing);
+            stage<Config>(f, b, tile, ranges, block + kAhead, writing);
             advance(writing);
             Tile::multiply(sums, reading, reading + kLeftBytes);
             advance(reading);

@@ -51,24 +51,72 @@ __device__ __forceinline__ void copy_piece(U32 to, const T* from, I32 valid) {
     }
 }
 
-/// Starts the copies of a block of `Rows` rows into shared memory at `block`; rows from `rows` and values of k from `depth`
-/// on become zero. `at(row, k)` is an element's address; at(0, 0) is one that may be read. All consumer threads take part.
-template <class Config, class T, I32 Rows, bool Column, I32 Grain, class At>
-__device__ __forceinline__ void stage_block(U32 block, I32 rows, I32 depth, const At& at) {
-    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
-    constexpr I32 kRounds = (kPieces + Config::kThreads - 1) / Config::kThreads;
+/// As copy_piece, for a piece whose first `skipped` elements become zero, too.
+template <class T>
+__device__ __forceinline__ void copy_rest_of_piece(U32 to, const T* from, I32 skipped, I32 valid) {
+    U32 words[4];
 #pragma unroll
-    for (I32 round = 0; round < kRounds; ++round) {
-        const I32 number = round * Config::kThreads + static_cast<I32>(threadIdx.x);
-        if (kPieces % Config::kThreads != 0 && number >= kPieces) break;
-        const I32 line = number / 8;
+    for (int i = 0; i < 4; ++i) {
+        const auto bits = [&](I32 at) -> U32 { return at >= skipped && at < valid ? from[at].bits : 0; };
+        words[i] = bits(2 * i) | bits(2 * i + 1) << 16;
+    }
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+/// The values of k that count, from the first of a block on: begin <= k < end.
+struct Depth {
+    I32 begin;
+    I32 end;
+};
+
+/// Turns of the consumer threads over the pieces of a block, a piece each.
+template <class Config, I32 Rows>
+inline constexpr I32 kStageRounds = (Rows * abi::kLineBytes / 16 + Config::kThreads - 1) / Config::kThreads;
+
+/// This thread's piece of a block in one round: its line, and the row and the k of its first element.
+template <class Config, class T, bool Column>
+struct StagedPiece {
+    I32 number;
+    I32 line;
+    I32 row;
+    I32 k;
+
+    __device__ __forceinline__ explicit StagedPiece(I32 round)
+        : number(round * Config::kThreads + static_cast<I32>(threadIdx.x)), line(number / 8) {
         const I32 first = number % 8 * kPieceElements<T>;
-        const I32 row = Column ? line / kLineElements<T> * kLineElements<T> + first : line;
-        const I32 k = Column ? line % kLineElements<T> : first;
-        const bool inside = row < rows && k < depth;
-        const I32 left = Column ? rows - row : depth - k;
+        row = Column ? line / kLineElements<T> * kLineElements<T> + first : line;
+        k = Column ? line % kLineElements<T> : first;
+    }
+};
+
+/// Starts the copies of a block of `Rows` rows into shared memory at `block`; rows from `rows` on become zero, and so do
+/// values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
+/// same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address; at(0, 0) is one that
+/// may be read. All consumer threads take part.
+template <class Config, class T, I32 Rows, bool Column, I32 Grain, bool Ragged, class DepthOf, class At>
+__device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& depth, const At& at) {
+    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+#pragma unroll
+    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
+        const StagedPiece<Config, T, Column> piece(round);
+        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+        const Depth counts = depth(round);
+        const I32 row = piece.row;
+        const I32 k = piece.k;
+        const U32 to = piece_address(block, piece.line, piece.number % 8);
+        const bool inside = row < rows && k < counts.end && (!(Ragged && Column) || k >= counts.begin);
+        const I32 left = Column ? rows - row : counts.end - k;
         const I32 valid = inside ? min(left, kPieceElements<T>) : 0;
-        copy_piece<Grain>(piece_address(block, line, number % 8), inside ? at(row, k) : at(0, 0), valid);
+        if constexpr (Ragged && !Column) {
+            const I32 skipped = counts.begin - k;
+            if (skipped > 0) {
+                copy_rest_of_piece(to, valid > skipped ? at(row, k) : at(0, 0), skipped, valid);
+                continue;
+            }
+        }
+        copy_piece<Grain>(to, inside ? at(row, k) : at(0, 0), valid);
     }
 }
 
