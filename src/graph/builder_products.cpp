@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "graph/builder.h"
@@ -16,15 +17,12 @@ constexpr std::int64_t kLongReduction = 16'384;
 constexpr std::int64_t kManyPositions = 1'024;
 constexpr std::int64_t kWarp = 32;
 
-/// So many results keep all lanes of all workers busy.
-constexpr std::int64_t kEnoughResults = 32'768;
-/// Of an outer dimension each lane reduces some positions alone: with fewer of them a second stage saves nothing.
-constexpr std::int64_t kLeastTerms = 16;
+/// Of an outer dimension a task's warps share the terms of some results: more terms than this are worth two hand-offs.
+constexpr std::int64_t kLongOuter = 4'096;
 
-/// The number of parts, a divisor of `count`, in which lanes reduce an outer dimension: just enough to keep all busy.
-std::int64_t parts_of_outer(std::int64_t count, std::int64_t results) {
-    for (std::int64_t parts = (kEnoughResults + results - 1) / std::max<std::int64_t>(results, 1);
-         parts * kLeastTerms <= count; ++parts) {
+/// The number of parts, a divisor of `count`, in which an outer dimension is reduced: the fewest that are not long.
+std::int64_t parts_of_outer(std::int64_t count) {
+    for (std::int64_t parts = (count + kLongOuter - 1) / kLongOuter; parts * kWarp <= count; ++parts) {
         if (count % parts == 0) return parts;
     }
     return 1;
@@ -87,18 +85,28 @@ Tensor GraphBuilder::reduction(ReduceOp op, const Tensor& x, const Shape& kept, 
                                DType result) {
     const std::int64_t count = volume(extents);
     const bool few = volume(kept) < kManyPositions;
-    const std::int64_t parts = reduces_outer(x.map, kept.size()) ? parts_of_outer(count, volume(kept))
-                               : few && count > kLongReduction   ? parts_of(count)
-                                                                 : 1;
+    const bool outer = reduces_outer(x.map, kept.size());
+    const std::int64_t parts = outer                           ? parts_of_outer(count)
+                               : few && count > kLongReduction ? parts_of(count)
+                                                               : 1;
     if (parts > 1) {
-        Shape positions = kept;
-        positions.push_back(parts);
-        Shape split = positions;
+        Shape split = kept;
+        split.push_back(parts);
         split.push_back(count / parts);
         if (const auto map = reshaped(x.map, split)) {
             const DType partial = is_float(result) ? compute_type(result) : result;
-            const Tensor of_parts =
-                reduction(op, {x.value, *map, x.dtype}, positions, {count / parts}, partial);
+            // The dimension whose neighbours lie together stays the last of the results.
+            const int rank = static_cast<int>(kept.size());
+            std::vector<int> order(split.size());
+            std::iota(order.begin(), order.end(), 0);
+            if (outer) std::rotate(order.begin(), order.begin() + rank, order.end() - 1);
+            const IndexMap ordered = permuted(*map, order);
+            Shape positions = ordered.shape();
+            positions.pop_back();
+            Tensor of_parts = reduction(op, {x.value, ordered, x.dtype}, positions, {count / parts}, partial);
+            if (outer)
+                std::rotate(of_parts.map.dims.begin(), of_parts.map.dims.begin() + 1,
+                            of_parts.map.dims.end());
             return reduction(op, of_parts, kept, {parts}, result);
         }
     }

@@ -170,6 +170,18 @@ TEST_F(BuilderTest, FindsTheLargestOfManyElements) {
     }
 }
 
+TEST_F(BuilderTest, ReducesLongOuterDimensionsInPartsWhoseResultsStayNeighbours) {
+    const Tensor x = random({10'000, 3});
+    const Elements xs = elements_of(x);
+    const Tensor sum = b.reduce(ReduceOp::Sum, x, {0}, false, DType::F32);
+    const Reduce& last = op_of<Reduce>(sum);
+    EXPECT_EQ(last.extents, (Shape{4}));
+    EXPECT_EQ(last.term.accesses.at(0).map.dims.front(), (std::vector<Atom>{atom(3, 1)}));
+    Elements sums(3, 0);
+    for (std::size_t i = 0; i < xs.size(); ++i) sums[i % 3] += xs[i];
+    expect_near(elements_of(sum), sums, 1e-2);
+}
+
 TEST_F(BuilderTest, ReducesOverAnyDimensions) {
     const Tensor x = random({2, 3, 2});
     const Elements xs = elements_of(x);

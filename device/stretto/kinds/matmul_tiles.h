@@ -193,15 +193,29 @@ private:
         });
         __syncwarp();
         constexpr I32 kPerRow = kColumns / F::kVector;
+        constexpr I32 kRounds = kRows * kPerRow / 32;
+        constexpr I32 kAhead = kRounds < kMostAhead ? kRounds : kMostAhead;
+        static_assert(kRows * kPerRow % 32 == 0);
         const I32 m0 = tile.m.begin + Tile::first_row();
         const I32 n0 = tile.n.begin + Tile::first_column();
-#pragma unroll 2
-        for (I32 item = lane; item < kRows * kPerRow; item += 32) {
-            const I32 row = item / kPerRow;
-            const I32 column = item % kPerRow * F::kVector;
-            if (m0 + row < tile.m.end && n0 + column < tile.n.end) {
-                store_group(f, b, m0 + row, n0 + column, mine + row * kStride + column, kMatrix);
-            }
+        // Groups whose loads are on their way together.
+#pragma unroll 1
+        for (I32 round = 0; round < kRounds; round += kAhead) {
+            Early early[kAhead];
+            const auto for_each_group = [&](auto&& body) {
+#pragma unroll
+                for (I32 i = 0; i < kAhead; ++i) {
+                    const I32 item = (round + i) * 32 + lane;
+                    const I32 row = item / kPerRow;
+                    const I32 column = item % kPerRow * F::kVector;
+                    const bool inside = m0 + row < tile.m.end && n0 + column < tile.n.end;
+                    if (inside && round + i < kRounds) body(i, row, column);
+                }
+            };
+            for_each_group([&](I32 i, I32 row, I32 column) { early[i] = load(f, b, m0 + row, n0 + column); });
+            for_each_group([&](I32 i, I32 row, I32 column) {
+                store_group(f, b, m0 + row, n0 + column, mine + row * kStride + column, kMatrix, early[i]);
+            });
         }
     }
 
@@ -220,12 +234,32 @@ private:
         }
     }
 
+    template <class G, bool = (G::kVector > 1)>
+    struct Loaded {
+        using Type = typename G::EarlyVector;
+    };
+    template <class G>
+    struct Loaded<G, false> {
+        using Type = typename G::Early;
+    };
+    using Early = typename Loaded<F>::Type;
+    static constexpr I32 kFitAhead = 96 / static_cast<I32>(sizeof(Early));
+    static constexpr I32 kMostAhead = kFitAhead < 1 ? 1 : kFitAhead < 4 ? kFitAhead : 4;
+
+    /// What kVector neighbouring results load.
+    static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {
+        if constexpr (F::kVector > 1) {
+            return f.load_vector(b, m, n);
+        } else {
+            return f.load(b, m, n);
+        }
+    }
+
     /// Stores kVector neighbouring results; those of a weight begin at `sums`, those of the next `matrix` further.
     static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float* sums,
-                                                       I32 matrix) {
+                                                       I32 matrix, Early& early) {
         float acc[F::kWeights * F::kVector];
         if constexpr (F::kVector > 1) {
-            const auto early = f.load_vector(b, m, n);
 #pragma unroll
             for (int w = 0; w < F::kWeights; ++w) {
                 const auto vector = read_vector<F::kVector>(sums + w * matrix);
@@ -234,9 +268,7 @@ private:
             }
             f.store_vector(b, m, n, acc, nullptr, early);
         } else {
-            const auto load = [&] { return f.load(b, m, n); };
-            auto early = load();
-            await(f, early, load);
+            await(f, early, [&] { return f.load(b, m, n); });
 #pragma unroll
             for (int w = 0; w < F::kWeights; ++w) acc[w] = sums[w * matrix];
             f.store(b, m, n, acc, nullptr, early);
