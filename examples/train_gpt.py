@@ -84,7 +84,7 @@ def objective(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 
 def warm_up(step: torch.Tensor) -> torch.Tensor:
     """The learning rate of an update: up over 20 updates, then constant."""
-    return 3e-3 * torch.clamp((step + 1) / 20, max=1.0)
+    return 1e-3 * torch.clamp((step + 1) / 20, max=1.0)
 
 
 def optimizer() -> stretto.Optimizer:
@@ -109,6 +109,7 @@ def batches(data: torch.Tensor, shape: Shape, device: torch.device, first: int =
 
 def train(
     update: stretto.Update,
+    data: torch.Tensor,
     updates: int,
     shape: Shape,
     report: Callable[[int, float, float], None],
@@ -116,7 +117,7 @@ def train(
 ) -> None:
     """Runs updates until there have been so many, and reports (number, loss, gradient norm) of each."""
     first = update.count
-    given = batches(text(), shape, device, first)
+    given = batches(data, shape, device, first)
     for step in range(first, updates):
         loss = update(next(given))
         report(step, loss.item(), update.gradient_norm.item())
@@ -157,7 +158,7 @@ def main() -> None:
             progress.update(bar, completed=step + 1, description=f"loss {loss:.3f}  norm {norm:.2f}")
 
         try:
-            train(update, arguments.updates, shape, report, device)
+            train(update, text(), arguments.updates, shape, report, device)
         except KeyboardInterrupt:
             progress.console.print(f"stopped after {update.count} whole updates")
     if arguments.checkpoint:
