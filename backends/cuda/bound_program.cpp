@@ -10,7 +10,7 @@ namespace stretto::cuda {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
-constexpr DevicePointer kStreamAlignment = 16;  // of bulk copies
+constexpr DevicePointer kTensorAlignment = 16;  // of bulk copies, and of neighbours that move together
 
 bool is_dynamic(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
 bool is_external(BufferRole role) { return role != BufferRole::Constant && role != BufferRole::Arena; }
@@ -32,7 +32,7 @@ BoundProgram::BoundProgram(const Plan& plan, const Emission& emission, bool sepa
     abi::U32 dynamic = 0;
     for (std::size_t i = 0; i < plan.graph.regions.buffers.size(); ++i) {
         const Buffer& buffer = plan.graph.regions.buffers[i];
-        BufferInfo info{buffer.name, buffer.role, 0, std::nullopt, false};
+        BufferInfo info{buffer.name, buffer.role, 0, std::nullopt};
         if (is_dynamic(buffer.role)) info.dynamic = dynamic++;
         if (buffer.role == BufferRole::Arena && plan.offsets.at(i) >= 0) {
             info.own = arena_.address() + static_cast<DevicePointer>(plan.offsets[i]);
@@ -45,7 +45,6 @@ BoundProgram::BoundProgram(const Plan& plan, const Emission& emission, bool sepa
                         "do not change parameters or state",
                         dynamic, abi::kMaxDynamic));
     }
-    for (const abi::Load& load : loads_) buffers_.at(load.dynamic).streamed = true;
     place_constants(plan);
 }
 
@@ -78,11 +77,11 @@ DevicePointer BoundProgram::address(std::size_t buffer, const Bindings& bindings
                         "and output",
                         info.name));
     }
-    if (info.streamed && pointer % kStreamAlignment != 0) {
+    if (pointer % kTensorAlignment != 0) {
         throw UserError(
-            fmt::format("buffer {} is streamed and must start at a multiple of {} bytes: pass a tensor of "
-                        "its own, not a view into another",
-                        info.name, kStreamAlignment));
+            fmt::format("buffer {} must start at a multiple of {} bytes: pass a tensor of its own, "
+                        "not a view into another",
+                        info.name, kTensorAlignment));
     }
     return pointer;
 }

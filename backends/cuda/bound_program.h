@@ -39,7 +39,6 @@ private:
         BufferRole role = BufferRole::Arena;
         DevicePointer own = 0;            ///< of Constant and Arena buffers
         std::optional<abi::U32> dynamic;  ///< index in Launch::dynamic
-        bool streamed = false;
     };
 
     void place_constants(const Plan& plan);

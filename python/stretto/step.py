@@ -24,6 +24,7 @@ _TORCH_TYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
 }
+_ALIGNMENT = 16  #: bytes
 _TYPE_NAMES = {dtype: name for name, dtype in _TORCH_TYPES.items()}
 
 
@@ -269,14 +270,21 @@ class Step:
 
     def _input(self, slot: _Slot, tensor: Any) -> torch.Tensor:
         self._check_input(slot, tensor)
-        if tensor.is_contiguous():
+        # Kernels read and write whole groups of neighbours where they can.
+        aligned = self._backend != "cuda" or tensor.data_ptr() % _ALIGNMENT == 0
+        if tensor.is_contiguous() and aligned:
             return tensor
+        if slot.role == "state" and not aligned:
+            raise UserError(
+                f"input {slot.name!r} is changed by the program but does not start at a multiple of "
+                f"{_ALIGNMENT} bytes\n  pass {slot.name}.clone()"
+            )
         if slot.role == "state":
             raise UserError(
                 f"input {slot.name!r} is changed by the program but is not contiguous "
                 f"(strides {tuple(tensor.stride())})\n  pass {slot.name}.contiguous()"
             )
-        return tensor.contiguous()
+        return tensor.contiguous() if aligned else tensor.clone(memory_format=torch.contiguous_format)
 
     def _check_input(self, slot: _Slot, tensor: Any) -> None:
         if not isinstance(tensor, torch.Tensor):

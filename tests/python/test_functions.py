@@ -198,3 +198,10 @@ def test_new_values_of_a_parameter_are_seen():
     step = stretto.compile(layer, x)
     layer.weight.copy_(torch.randn(2, 3))
     torch.testing.assert_close(step(x), layer(x))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_view_that_starts_between_two_groups_of_neighbours_is_an_input_too():
+    whole = torch.randn(65537, device="cuda")
+    step = stretto.compile(lambda x: x * 2, (whole[1:],))
+    assert torch.equal(step(whole[1:]), whole[1:] * 2)
