@@ -17,8 +17,7 @@ inline constexpr int kMaxSlots = 32;     ///< slots of one worker's ring
 // Streamed 16-bit weights are multiplied on tensor cores, a panel of rows of one weight at a time.
 inline constexpr int kPanelRows = 8;  ///< the narrow side of mma.m16n8k16
 inline constexpr int kChunk = 32;  ///< values of k in one chunk: 8 for each of the 4 lanes that share a row
-inline constexpr int kDealt = 8;   ///< chunks in a round: chunk c belongs to warp c % kDealt % warps
-inline constexpr int kPieceDepth = 1024;     ///< most values of k of a panel that travel in one load
+inline constexpr int kPieceDepth = 1024;  ///< values of k of a panel that travel in one load, before rounding
 inline constexpr int kRowSlotBytes = 16384;  ///< most bytes of a load of whole rows, unless a row is longer
 inline constexpr int kPanelSumBytes =
     32768;  ///< most bytes of a task's partial sums, unless a panel has more
@@ -187,15 +186,16 @@ inline constexpr int kDirectChunk = 256;
     return round_up(row_bytes - 64, 128) + 64;
 }
 
-/// Values of k in each load of a panel but the last: whole rounds of chunks, so that all pieces are dealt alike.
-[[nodiscard]] constexpr long long panel_piece(long long k) {
+/// Values of k in each load of a panel but the last: a chunk for every warp, some times over, so that all pieces are dealt
+/// alike. Chunk c of a row belongs to warp c % warps.
+[[nodiscard]] constexpr long long panel_piece(long long k, long long warps) {
     const long long pieces = (k + kPieceDepth - 1) / kPieceDepth;
-    return pieces == 1 ? k : round_up((k + pieces - 1) / pieces, kDealt * kChunk);
+    return pieces == 1 ? k : round_up((k + pieces - 1) / pieces, warps * kChunk);
 }
 
-/// Floats of the partial sums of one row of one panel: by warp, then by column. The padding keeps the panels that one
-/// warp adds up in different banks.
-[[nodiscard]] constexpr long long panel_sums(long long warps) { return (warps + 1) * kPanelRows; }
+/// Floats of the partial sums of one row of one panel: by warp, then by column. An odd number of warps, real ones or not,
+/// keeps the four panels that one warp adds up in different banks.
+[[nodiscard]] constexpr long long panel_sums(long long warps) { return (warps | 1) * kPanelRows; }
 
 /// Panels whose partial sums a task of up to `m` rows holds at one time.
 [[nodiscard]] constexpr long long panels_at_once(long long m, long long weights, long long warps) {

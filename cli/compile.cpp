@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/models.h"
@@ -15,6 +17,7 @@ struct Options {
     std::string output;
     std::string machine = "h200";
     std::string numerics = "fused";
+    std::vector<std::string> without;
 };
 
 std::int64_t weight_bytes(const Program& program) {
@@ -27,7 +30,9 @@ std::int64_t weight_bytes(const Program& program) {
 }
 
 void run(const Options& options) {
-    const Program program = program_from(options.model, options.machine, numerics_named(options.numerics));
+    const Program program =
+        program_from(options.model, {machine_named(options.machine), numerics_named(options.numerics),
+                                     features_without(options.without)});
     {
         const Status status("writing " + options.output);
         save_program(program, options.output);
@@ -57,6 +62,10 @@ void add_compile(CLI::App& app) {
             "--numerics", options->numerics,
             "fused: one rounding at the end of each fused region; exact: every rounding of the source")
         ->capture_default_str();
+    command
+        ->add_option("--without", options->without,
+                     "Parts of the compiler to leave out, to measure what they are worth: stream, words")
+        ->delimiter(',');
     command->callback([options] { run(*options); });
 }
 

@@ -32,7 +32,7 @@ struct Options {
 };
 
 Program program_of(const Options& options) {
-    return program_from(options.path, options.machine, numerics_named(options.numerics));
+    return program_from(options.path, {machine_named(options.machine), numerics_named(options.numerics), {}});
 }
 
 std::shared_ptr<Options> add_options(CLI::App& command) {

@@ -9,12 +9,11 @@ namespace stretto::cli {
 
 bool is_exported(const std::string& path) { return path.ends_with(".pt2"); }
 
-Program program_from(const std::string& path, const std::string& machine, Numerics numerics) {
+Program program_from(const std::string& path, const CompileOptions& options) {
     if (!is_exported(path)) {
         const Status status("reading " + path);
         return load_program(path);
     }
-    const CompileOptions options{machine_named(machine), numerics};
     const Imported model = [&] {
         const Status status("reading " + path);
         return import_pt2(path);

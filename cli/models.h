@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "base/machine.h"
-#include "fuse/fuse.h"
 #include "pipeline/pipeline.h"
 #include "runtime/program.h"
 
@@ -13,6 +11,6 @@ namespace stretto::cli {
 [[nodiscard]] bool is_exported(const std::string& path);
 
 /// Compiles `.pt2`, loads `.stretto`.
-[[nodiscard]] Program program_from(const std::string& path, const std::string& machine, Numerics numerics);
+[[nodiscard]] Program program_from(const std::string& path, const CompileOptions& options);
 
 }  // namespace stretto::cli

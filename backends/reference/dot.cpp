@@ -9,6 +9,7 @@
 
 #include "backends/reference/convert.h"
 #include "backends/reference/warp.h"
+#include "base/box.h"
 
 // The inner loops are written once and compiled for several instruction sets: the functions named after one inline them
 // under its target. They are plain loops for the vectorizer rather than vector types, because GCC splits vector types
@@ -184,24 +185,40 @@ void dot_rows(const float* left, std::int64_t left_rows, const std::byte* const*
               DType type, std::int64_t depth, LaneSum lane_sum, float* out, std::int64_t out_stride) {
     RowSteps steps(type, depth);
     const std::int64_t stride = packed_size(depth);
+    const std::int64_t all = stride / kDotStep;
+    const std::int64_t whole = steps.whole() / kDotStep;
+    const std::int64_t run = lane_sum.steps_together(all);
+    std::vector<float> shares(static_cast<std::size_t>(kInFlight * lane_sum.shares()));
     alignas(64) float sums[kInFlight * kWarp];
     for (std::int64_t m = 0; m < left_rows;) {
         const std::int64_t lefts = left_rows - m >= 4 ? 4 : left_rows - m >= 2 ? 2 : 1;
         for (std::int64_t n = 0; n < row_count;) {
             const std::int64_t together = row_count - n >= kInFlight / lefts ? kInFlight / lefts : 1;
-            DotArguments arguments{left + m * stride, stride, {}, steps.whole() / kDotStep, sums};
-            for (std::int64_t r = 0; r < together; ++r) arguments.rows[r] = rows[n + r];
-            std::fill_n(sums, kInFlight * kWarp, 0.0F);
-            kernels().dot(steps.whole_type(), together, lefts, arguments);
-            if (steps.tail() > 0) {
-                arguments.left += steps.whole();
-                arguments.steps = steps.tail() / kDotStep;
-                for (std::int64_t r = 0; r < together; ++r) arguments.rows[r] = steps.tail_of(rows[n + r], r);
-                kernels().dot(DType::F32, together, lefts, arguments);
+            std::array<const std::byte*, kInFlight> tails{};
+            for (std::int64_t r = 0; r < together && whole < all; ++r)
+                tails[r] = steps.tail_of(rows[n + r], r);
+            std::fill(shares.begin(), shares.end(), 0.0F);
+            for (std::int64_t first = 0; first < all; first += run) {
+                const std::int64_t last = std::min(first + run, all);
+                std::fill_n(sums, kInFlight * kWarp, 0.0F);
+                const auto multiply = [&](DType as, const std::byte* const* from, Range part,
+                                          std::int64_t skipped) {
+                    const std::int64_t bytes =
+                        (part.begin - skipped) * kDotStep * static_cast<std::int64_t>(size_of(as));
+                    DotArguments arguments{
+                        left + m * stride + part.begin * kDotStep, stride, {}, part.size(), sums};
+                    for (std::int64_t r = 0; r < together; ++r) arguments.rows[r] = from[r] + bytes;
+                    kernels().dot(as, together, lefts, arguments);
+                };
+                if (first < whole) multiply(steps.whole_type(), rows + n, {first, std::min(last, whole)}, 0);
+                if (last > whole) multiply(DType::F32, tails.data(), {std::max(first, whole), last}, whole);
+                for (std::int64_t i = 0; i < together * lefts; ++i)
+                    lane_sum.add(sums + i * kWarp, first, shares.data() + i * lane_sum.shares());
             }
             for (std::int64_t r = 0; r < together; ++r) {
                 for (std::int64_t i = 0; i < lefts; ++i) {
-                    out[(m + i) * out_stride + n + r] = lane_sum(sums + (r * lefts + i) * kWarp);
+                    out[(m + i) * out_stride + n + r] =
+                        lane_sum.total(shares.data() + (r * lefts + i) * lane_sum.shares());
                 }
             }
             n += together;
@@ -214,18 +231,25 @@ void dot_rows(const double* left, std::int64_t left_rows, const std::byte* const
               std::int64_t row_count, DType type, std::int64_t depth, LaneSum lane_sum, double* out,
               std::int64_t out_stride) {
     std::vector<double> row(static_cast<std::size_t>(packed_size(depth)), 0.0);
+    const std::int64_t all = packed_size(depth) / kDotStep;
+    const std::int64_t run = lane_sum.steps_together(all);
+    std::vector<double> shares(static_cast<std::size_t>(lane_sum.shares()));
     for (std::int64_t n = 0; n < row_count; ++n) {
         read_lanes(rows[n], type, 1, depth, row.data(), Domain::F64);
         for (std::int64_t m = 0; m < left_rows; ++m) {
-            double sums[kWarp] = {};
-            for (std::int64_t step = 0; step < packed_size(depth); step += kDotStep) {
-                const double* packed = left + m * packed_size(depth) + step;
-                for (std::int64_t i = 0; i < kDotStep; ++i) {
-                    double& sum = sums[i % kWarp];
-                    sum = std::fma(packed[i], row[step + i % kWarp * 8 + i / kWarp], sum);
+            std::fill(shares.begin(), shares.end(), 0.0);
+            for (std::int64_t first = 0; first < all; first += run) {
+                double sums[kWarp] = {};
+                for (std::int64_t step = first; step < std::min(first + run, all); ++step) {
+                    const double* packed = left + m * packed_size(depth) + step * kDotStep;
+                    for (std::int64_t i = 0; i < kDotStep; ++i) {
+                        double& sum = sums[i % kWarp];
+                        sum = std::fma(packed[i], row[step * kDotStep + i % kWarp * 8 + i / kWarp], sum);
+                    }
                 }
+                lane_sum.add(sums, first, shares.data());
             }
-            out[m * out_stride + n] = lane_sum(sums);
+            out[m * out_stride + n] = lane_sum.total(shares.data());
         }
     }
 }

@@ -148,7 +148,7 @@ private:
             row_of[row] = buffers[weight.buffer().index()] +
                           first[row] * static_cast<std::int64_t>(size_of(weight.type()));
         }
-        const LaneSum lane_sum{kind_ == abi::ProductKind::Panels ? warps_ : 0};
+        const LaneSum lane_sum(kind_ == abi::ProductKind::Panels ? warps_ : 0);
         dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, lane_sum, sums, kLanes);
     }
 

@@ -6,6 +6,15 @@
 
 namespace stretto::device {
 
+/// threadIdx.x, but what is computed from it is computed where it is needed: kept over all tasks of a worker it would take
+/// the registers that the products need.
+[[nodiscard]] __device__ __forceinline__ I32 thread_here() {
+    I32 thread = static_cast<I32>(threadIdx.x);
+    asm volatile("" : "+r"(thread));
+    __builtin_assume(thread >= 0 && thread < 1024);
+    return thread;
+}
+
 /// What the expressions of one task work on: its buffers, and the words among them. The addresses are global memory:
 /// saying so spares the generic address checks.
 class Operands {

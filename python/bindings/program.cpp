@@ -44,10 +44,11 @@ std::map<std::string, HostTensor> host_tensors(const std::map<std::string, Tenso
 }
 
 PythonProgram compile_program(nb::bytes json, const std::map<std::string, TensorReference>& tensors,
-                              const std::string& machine_name, const std::string& numerics) {
+                              const std::string& machine_name, const std::string& numerics,
+                              const std::vector<std::string>& without) {
     const std::string_view text(json.c_str(), json.size());
     const nb::gil_scoped_release unlocked;
-    CompileOptions options{machine_named(machine_name), numerics_named(numerics)};
+    CompileOptions options{machine_named(machine_name), numerics_named(numerics), features_without(without)};
     Imported model = import_program(text, host_tensors(tensors));
     Compiled compiled = compile(model.graph, options);
     PythonProgram result;
@@ -147,7 +148,7 @@ void bind_program(nb::module_& m) {
         .def("take_tensor", &take_tensor, nb::arg("name"), nb::arg("address"));
 
     m.def("compile", &compile_program, nb::arg("program_json"), nb::arg("tensors"), nb::arg("machine"),
-          nb::arg("numerics"), "Imports an exported program and runs all stages.");
+          nb::arg("numerics"), nb::arg("without"), "Imports an exported program and runs all stages.");
     m.def("load", &load, nb::arg("path"), "Reads a package and proves its plan.");
 }
 

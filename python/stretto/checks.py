@@ -87,11 +87,8 @@ def compare(step: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) ->
     scale = reference.norm(dim=-1)
     step_errors = (step - reference).norm(dim=-1) / scale
     eager_errors = (eager - reference).norm(dim=-1) / scale
-    best = eager.topk(2, dim=-1)
-    margins = best.values[..., 0] - best.values[..., 1]
-    # Each of the two logits may be off by the largest error, so their order is sure from twice that on.
-    clear = margins > 2 * (eager - reference).abs().amax(dim=-1)
-    different = clear & (step.argmax(dim=-1) != best.indices[..., 0])
+    tokens, clear = clear_tokens(eager, reference)
+    different = clear & (step.argmax(dim=-1) != tokens)
     return Accuracy(
         step_error=_worst(step_errors),
         eager_error=_worst(eager_errors),
@@ -101,6 +98,14 @@ def compare(step: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) ->
         clear_tokens=int(clear.sum()),
         different_tokens=tuple(different.nonzero()[:, 1].tolist()),
     )
+
+
+def clear_tokens(eager: torch.Tensor, reference: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eager's tokens [batch, length], and where it is sure of them, from logits of eager and in float64."""
+    best = eager.double().topk(2, dim=-1)
+    margins = best.values[..., 0] - best.values[..., 1]
+    # Each of the two logits may be off by the largest error, so their order is sure from twice that on.
+    return best.indices[..., 0], margins > 2 * (eager.double() - reference).abs().amax(dim=-1)
 
 
 def decode_accuracy(model: torch.nn.Module, step: Step, tokens: torch.Tensor) -> Accuracy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ def compile(
     backend: str | None = None,
     machine: str | None = None,
     numerics: str = "fused",
+    without: Iterable[str] = (),
 ) -> Step:
     """Compiles a model, a function of tensors, or an exported program into a Step.
 
@@ -36,7 +37,8 @@ def compile(
     `backend` is "cuda", "cpu" or "reference"; by default it follows the device of the model and its inputs.
     `machine` is a built-in machine ("h200", "cpu") or the path of a machine file; by default it follows the
     backend. `numerics` is "fused" (F32 inside a region, one rounding at its stores) or "exact" (every
-    rounding of the model).
+    rounding of the model). `without` names parts of the compiler to leave out, to measure what they are
+    worth: "stream", "words".
 
     Raises UserError where the model cannot be captured or holds an operation that Stretto does not have.
     """
@@ -54,7 +56,7 @@ def compile(
     # Values of constants become part of the program, so the host must be able to read them.
     readable = captured.tensors | {name: captured.tensors[name].cpu() for name in captured.constants}
     references = {name: host_reference(name, tensor) for name, tensor in readable.items()}
-    compiled = _core.compile(captured.program_json, references, machine, numerics)
+    compiled = _core.compile(captured.program_json, references, machine, numerics, list(without))
     signature = Signature(
         inputs=_named(captured.inputs, compiled.inputs),
         outputs=_named(captured.outputs, compiled.outputs),

@@ -110,6 +110,29 @@ std::vector<std::size_t> sorted(const Edges& after, const std::vector<DraftRegio
     return order;
 }
 
+/// Most elements that a region may write to be put off: until then, what it reads keeps its bytes.
+constexpr std::int64_t kMostPutOff = 1 << 16;
+
+/// A task that nobody waits for still keeps the next task of its worker waiting. So what only updates a little state goes
+/// before the last product that streams weights: while a worker runs it, its ring fills up.
+std::vector<std::size_t> put_off_updates(const std::vector<DraftRegion>& drafts, const Edges& after,
+                                         const std::vector<std::size_t>& order) {
+    const auto streams = [&](std::size_t r) {
+        const auto* matmul = std::get_if<MatMulRegion>(&drafts[r].region.body);
+        return matmul != nullptr && matmul->streamed;
+    };
+    const auto last = std::find_if(order.rbegin(), order.rend(), streams);
+    if (last == order.rend()) return order;
+    const auto can_wait = [&](std::size_t r) {
+        const auto* map = std::get_if<MapRegion>(&drafts[r].region.body);
+        return map != nullptr && after[r].empty() && volume(map->space) <= kMostPutOff;
+    };
+    std::vector<std::size_t> result = order;
+    std::stable_partition(result.begin(), result.end() - (last - order.rbegin()) - 1,
+                          [&](std::size_t r) { return !can_wait(r); });
+    return result;
+}
+
 /// Regions that lie on a circle or between circles: what is left when regions that wait for nobody, and regions that
 /// nobody waits for, are taken away again and again.
 std::vector<bool> entangled(const Edges& after, const std::vector<DraftRegion>& drafts) {
@@ -163,7 +186,7 @@ std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
     const Waits waits = waits_of(graph, drafts, *problems);
     if (!problems->empty()) return std::nullopt;
     std::vector<std::size_t> order = sorted(waits.after, drafts);
-    if (order.size() == drafts.size()) return order;
+    if (order.size() == drafts.size()) return put_off_updates(drafts, waits.after, order);
     *problems = circular_updates(graph, drafts, waits);
     if (!problems->empty()) return std::nullopt;
     const std::vector<bool> left = entangled(waits.after, drafts);

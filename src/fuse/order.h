@@ -16,8 +16,8 @@ struct UpdateProblem {
 };
 
 /// Program order of regions: every read after the write it sees, every write in place after the reads of the old
-/// value. Empty, with `*problems` filled, where updates stand in the way of one: all of them, so that one more try is
-/// enough for most programs.
+/// value; small updates that nobody waits for are put off behind other regions. Empty, with `*problems` filled, where
+/// updates stand in the way of one: all of them, so that one more try is enough for most programs.
 /// Throws NotAnEpilogue where regions wait for each other because of what their epilogues read.
 [[nodiscard]] std::optional<std::vector<std::size_t>> program_order(const Graph& graph,
                                                                     const std::vector<DraftRegion>& drafts,

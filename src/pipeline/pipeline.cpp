@@ -21,6 +21,12 @@ void require_safe(const std::vector<Fault>& faults) {
         to_text(faults));
 }
 
+void read_weights_directly(RegionGraph& regions) {
+    for (Region& region : regions.regions) {
+        if (auto* matmul = std::get_if<MatMulRegion>(&region.body)) matmul->streamed = false;
+    }
+}
+
 }  // namespace
 
 Compiled compile(const Graph& graph, const CompileOptions& options) {
@@ -30,8 +36,10 @@ Compiled compile(const Graph& graph, const CompileOptions& options) {
 
     const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
     RegionGraph regions = observer.stage("fuse", [&] { return fuse(simple, machine, options.numerics); });
+    if (!options.features.stream) read_weights_directly(regions);
     TaskGraph tasks = observer.stage("tile", [&] { return tile(std::move(regions), machine); });
-    Plan scheduled = observer.stage("schedule", [&] { return schedule(std::move(tasks), machine); });
+    Plan scheduled =
+        observer.stage("schedule", [&] { return schedule(std::move(tasks), machine, options.features); });
     Plan plan = observer.stage("memory", [&] { return place_buffers(std::move(scheduled)); });
     require_safe(observer.stage("verify", [&] { return verify(plan); }));
     Emission emission = observer.stage("emit", [&] { return emit(plan, machine); });

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/features.h"
 #include "base/machine.h"
 #include "emit/emit.h"
 #include "fuse/fuse.h"
@@ -15,6 +16,7 @@ namespace stretto {
 struct CompileOptions {
     Machine machine;
     Numerics numerics = Numerics::Fused;
+    Features features = {};
 };
 
 struct StageTime {

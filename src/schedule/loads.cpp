@@ -12,9 +12,10 @@ std::int64_t place(const MatMulRegion& matmul, const Access& weight, std::int64_
     return (weight.map.offset + row * matmul.space[3] + k) * static_cast<std::int64_t>(size_of(weight.type));
 }
 
-void append_panels(const MatMulRegion& matmul, TaskId id, Range columns, std::vector<Load>& stream) {
+void append_panels(const MatMulRegion& matmul, TaskId id, Range columns, std::int32_t warps,
+                   std::vector<Load>& stream) {
     const std::int64_t depth = matmul.space[3];
-    const std::int64_t piece = abi::panel_piece(depth);
+    const std::int64_t piece = abi::panel_piece(depth, warps);
     for (std::int64_t n = columns.begin; n < columns.end; n += abi::kPanelRows) {
         const std::int64_t rows = std::min<std::int64_t>(abi::kPanelRows, columns.end - n);
         for (std::int64_t k = 0; k < depth; k += piece) {
@@ -41,12 +42,12 @@ void append_rows(const MatMulRegion& matmul, TaskId id, Range columns, std::vect
 
 }  // namespace
 
-void append_loads(const TaskGraph& graph, TaskId id, std::vector<Load>& stream) {
+void append_loads(const TaskGraph& graph, TaskId id, std::int32_t warps, std::vector<Load>& stream) {
     const Task& task = graph[id];
     const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[task.region].body);
     if (matmul == nullptr || !matmul->streamed) return;
     if (product_kind(*matmul) == abi::ProductKind::Panels) {
-        append_panels(*matmul, id, task.tile[2], stream);
+        append_panels(*matmul, id, task.tile[2], warps, stream);
     } else {
         append_rows(*matmul, id, task.tile[2], stream);
     }

@@ -51,7 +51,7 @@ SharedLayout share_memory(const Plan& plan, const Machine& machine) {
 
 }  // namespace
 
-Plan schedule(TaskGraph tasks, const Machine& machine) {
+Plan schedule(TaskGraph tasks, const Machine& machine, const Features& features) {
     Plan plan;
     plan.machine = machine.name;
     plan.graph = std::move(tasks);
@@ -61,10 +61,10 @@ Plan schedule(TaskGraph tasks, const Machine& machine) {
         Worker& worker = plan.workers[static_cast<std::size_t>(placed[t])];
         const TaskId id(static_cast<std::int64_t>(t));
         worker.queue.push_back({id, {}, {}});
-        append_loads(plan.graph, id, worker.stream);
+        append_loads(plan.graph, id, machine.consumer_warps, worker.stream);
     }
     plan.shared = share_memory(plan, machine);
-    choose_hand_offs(plan, machine);
+    choose_hand_offs(plan, machine, features);
     return plan;
 }
 

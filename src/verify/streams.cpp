@@ -88,7 +88,7 @@ private:
         if (matmul == nullptr) return;
         const bool panels = product_kind(*matmul) == abi::ProductKind::Panels;
         const std::int64_t depth = matmul->space[3];
-        const std::int64_t width = panels ? abi::panel_piece(depth) : depth;
+        const std::int64_t width = panels ? abi::panel_piece(depth, plan_.shared.warps) : depth;
         const std::int64_t height = panels ? abi::kPanelRows : rows_per_load(*matmul);
         const Range batches = task.tile[0];
         const Range columns = task.tile[2];

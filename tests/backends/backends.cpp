@@ -28,9 +28,10 @@ Backend on_cpu(std::string name, const Machine& machine) {
             }};
 }
 
-Backend on_cuda(std::int32_t workers) {
+Backend on_cuda(std::int32_t workers, std::int32_t warps) {
     Machine machine = builtin_machine("h200");
     machine.workers = workers;
+    machine.consumer_warps = warps;
     return {"cuda_" + std::to_string(workers), machine,
             [machine](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
                 const auto executor = make_cuda_executor(plan, emit(plan, machine));
@@ -71,9 +72,10 @@ std::vector<Backend> available_backends() {
         on_reference("words_starve_4", word_machine(4), Order::Starve, 1),
         on_cpu("words_4", word_machine(4)),
     };
+    all.back().machine.consumer_warps = 11;  // which no power of two divides evenly among
     if (cuda_available()) {
-        all.push_back(on_cuda(1));
-        all.push_back(on_cuda(9));
+        all.push_back(on_cuda(1, 8));
+        all.push_back(on_cuda(9, 11));
     }
     return all;
 }

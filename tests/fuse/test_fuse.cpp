@@ -5,6 +5,7 @@
 #include "fuse/fuse.h"
 #include "graph/builder.h"
 #include "simplify/simplify.h"
+#include "support/decode_graph.h"
 
 namespace stretto {
 namespace {
@@ -342,6 +343,21 @@ TEST(Fuse, TheOldStateIsReadBeforeItIsOverwritten) {
     const RegionGraph graph = fused(b);
     ASSERT_EQ(graph.regions.size(), 2U);
     EXPECT_TRUE(std::holds_alternative<ReduceRegion>(graph.regions[0].body));
+}
+
+TEST(Fuse, SmallUpdatesThatNobodyWaitsForGoBeforeTheLastStreamedProduct) {
+    const RegionGraph graph = fuse(simplify(decode_graph(DecodeSizes{})), builtin_machine("h200"));
+    std::vector<std::size_t> products;
+    std::vector<std::size_t> updates;
+    for (std::size_t r = 0; r < graph.regions.size(); ++r) {
+        const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[r].body);
+        const auto* map = std::get_if<MapRegion>(&graph.regions[r].body);
+        if (matmul != nullptr && matmul->streamed) products.push_back(r);
+        if (map != nullptr && target(graph, map->stores[0]).role == BufferRole::State) updates.push_back(r);
+    }
+    ASSERT_EQ(updates.size(), 4U) << "keys and values of two layers";
+    EXPECT_GT(updates.front(), products[products.size() - 2]);
+    EXPECT_LT(updates.back(), products.back());
 }
 
 TEST(Fuse, AShiftedUpdateOfAStateDoesNotReadWhatItWrites) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -51,6 +52,32 @@ TEST(Pipeline, TheSameGraphGivesTheSameBytes) {
     EXPECT_EQ(once.emission.source, again.emission.source);
     EXPECT_EQ(once.emission.records, again.emission.records);
     EXPECT_EQ(once.emission.loads, again.emission.loads);
+}
+
+TEST(Pipeline, WithoutWordsNothingIsHandedOverByThem) {
+    const Graph graph = decode_graph(DecodeSizes{});
+    const auto has_words = [](const Plan& plan) {
+        return std::any_of(plan.edges.begin(), plan.edges.end(),
+                           [](const Edge& edge) { return edge.kind == HandOff::Words; });
+    };
+    EXPECT_TRUE(has_words(compiled(graph).plan));
+    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, features_without({"words"})};
+    EXPECT_FALSE(has_words(compile(graph, options).plan));
+}
+
+TEST(Pipeline, WithoutStreamsNothingIsLoadedAhead) {
+    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, features_without({"stream"})};
+    for (const Worker& worker : compile(decode_graph(DecodeSizes{}), options).plan.workers)
+        EXPECT_TRUE(worker.stream.empty());
+}
+
+TEST(Pipeline, WhatCannotBeLeftOutIsNamed) {
+    try {
+        static_cast<void>(features_without({"words", "luck"}));
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_STREQ(error.what(), "nothing called 'luck' can be left out; known: stream, words");
+    }
 }
 
 TEST(Pipeline, ThePlanOfADecodeStepReadsBackFromItsText) {

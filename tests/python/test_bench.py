@@ -71,3 +71,17 @@ def test_results_are_written_whole(tmp_path):
     decode.write([row("Stretto", 100.0)], {"date": "2026-01-01"}, path)
     assert '"median_us": 100.0' in path.read_text()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_tokens_count_as_wrong_only_where_eager_is_sure():
+    reference = torch.tensor([[[4.0, 1.0, 0.0], [1.01, 1.0, 0.0], [0.0, 3.0, 1.0]]], dtype=torch.float64)
+    eager = reference.float() + 0.1 * torch.tensor([-1.0, 1.0, 0.5])
+    assert decode.wrong_tokens(torch.tensor([[0, 1, 1]]), eager, reference) == 0
+    assert decode.wrong_tokens(torch.tensor([[2, 0, 0]]), eager, reference) == 2
+
+
+def test_the_error_ratio_is_that_of_the_worst_positions():
+    reference = torch.rand(1, 3, 8, dtype=torch.float64) + 1
+    off = torch.zeros_like(reference)
+    off[0, 1, 2] = 0.01
+    assert decode.error_ratio(reference + 3 * off, reference + off, reference) == pytest.approx(3)

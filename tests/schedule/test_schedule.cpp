@@ -47,7 +47,7 @@ const Step& step_of(const Plan& plan, TaskId task) {
 }
 
 TEST(Schedule, AReaderOfAWholeRegionWaitsForOneCounter) {
-    const Plan plan = planned(chain(1024, false), machine_of(4));
+    const Plan plan = planned(chain(4096, false), machine_of(4));
     ASSERT_EQ(plan.graph.tasks.size(), 5U);
     ASSERT_EQ(plan.events.size(), 1U);
     EXPECT_EQ(plan.events[0].signals, 4U);
@@ -72,7 +72,7 @@ TEST(Schedule, AWaitThatAnotherWaitImpliesIsLeftOut) {
 TEST(Schedule, ABarrierIsTakenWhereItIsCheapest) {
     Machine machine = machine_of(4);
     machine.barrier_us = machine.counter_us / 2;
-    const Plan plan = planned(chain(1024, false), machine);
+    const Plan plan = planned(chain(4096, false), machine);
     ASSERT_EQ(plan.edges.size(), 1U);
     EXPECT_EQ(plan.edges[0].kind, HandOff::Barrier);
     EXPECT_EQ(plan.events.at(0).kind, HandOff::Barrier);
@@ -125,7 +125,7 @@ TEST(Schedule, SmallActivationsTravelAsWordsAndNeedNoEvents) {
 }
 
 TEST(Schedule, WideActivationsAreCounted) {
-    for (const std::string& text : {products(1, 8192), products(8, 1024)}) {
+    for (const std::string& text : {products(1, 16384), products(8, 2048)}) {
         const Plan plan = planned(text, machine_of(8));
         for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Counter);
         for (const Buffer& buffer : plan.graph.regions.buffers) EXPECT_FALSE(buffer.tagged);

@@ -36,11 +36,12 @@ public:
         plan_.graph.tasks.push_back({region, tile, {}, {}, {}});
         plan_.graph.tasks_of.push_back({task.value, task.value + 1});
         worker_.queue.push_back({task, {}, {}});
-        append_loads(plan_.graph, task, worker_.stream);
     }
 
     /// Arena buffers one after the other.
     [[nodiscard]] Plan finish(const Machine& machine) {
+        for (const Step& step : worker_.queue)
+            append_loads(plan_.graph, step.task, machine.consumer_warps, worker_.stream);
         plan_.machine = machine.name;
         plan_.workers = {worker_};
         plan_.shared = {machine.consumer_warps, 4, 0, 0};

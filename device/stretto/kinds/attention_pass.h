@@ -6,14 +6,6 @@
 /// What the attention kinds share: the query rows of a pass, staging, and the sum over the warps.
 namespace stretto::device {
 
-/// threadIdx.x, but what is computed from it is computed where it is needed: kept over all tasks of a worker it would take
-/// the registers that the products need.
-[[nodiscard]] __device__ __forceinline__ I32 thread_here() {
-    I32 thread = static_cast<I32>(threadIdx.x);
-    asm volatile("" : "+r"(thread));
-    return thread;
-}
-
 inline constexpr float kLog2E = 0x1.715476p+0f;
 
 /// exp(x - shift) with `scaled` = -shift log2(e); exp(-inf) is 0.
@@ -53,8 +45,8 @@ template <class Early, int Count, int First, int Threads>
 class Dealt {
 public:
     static constexpr I32 kRounds = (Count + Threads - 1) / Threads;
-    static constexpr I32 kTogether =
-        2;  ///< rounds that are under way at one time: more would only take registers
+    /// Rounds that are under way at one time: more would only take registers.
+    static constexpr I32 kTogether = sizeof(Early) > 32 ? 1 : 2;
 
     /// early = load(i) for the items of rounds `round` to `round` + kTogether.
     template <class Load>

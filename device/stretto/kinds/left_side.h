@@ -28,7 +28,7 @@ private:
 template <class F>
 [[nodiscard]] __device__ __forceinline__ typename F::Early load_first_store(const F& f, I32 b,
                                                                             const MatMulTile<F>& tile) {
-    const I32 n = threadIdx.x;
+    const I32 n = thread_here();
     return tile.rows() == 1 && n < tile.columns() ? f.load(b, tile.m.begin, tile.n.begin + n)
                                                   : typename F::Early{};
 }
@@ -111,9 +111,12 @@ public:
     }
 
 private:
-    /// Loads of one thread that are on their way before the first is used: rounds of a row, and rows.
-    static constexpr int kAhead = 8;
-    static constexpr int kRoundsAhead = kRounds < kAhead ? kRounds : kAhead;
+    /// Elements that one thread loads before it uses the first, as many as 128 bytes of registers hold: rounds of a row,
+    /// in batches of one size, and rows.
+    static constexpr int kFit = 128 / static_cast<int>(sizeof(typename F::LeftEarly));
+    static constexpr int kAhead = kFit < 1 ? 1 : kFit > 8 ? 8 : kFit;
+    static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
+    static constexpr int kRoundsAhead = (kRounds + kBatches - 1) / kBatches;
     static constexpr int kRowsAhead = F::kM < kAhead / kRoundsAhead ? F::kM : kAhead / kRoundsAhead;
     /// What is loaded of a single row stays in registers for all that need it.
     static constexpr bool kIsKept = F::kM == 1 && kRounds <= kAhead;
@@ -127,11 +130,12 @@ private:
     template <int Rows, class Body>
     __device__ __forceinline__ void for_each_of_batch(I32 m, I32 round, Body&& body) const {
         constexpr bool kAlwaysInside = kRounds % kRoundsAhead == 0 && kRounds * Config::kThreads == F::kK;
+        const I32 first = round * Config::kThreads + thread_here();
 #pragma unroll
         for (int i = 0; i < Rows; ++i) {
 #pragma unroll
             for (int r = 0; r < kRoundsAhead; ++r) {
-                const I32 k = (round + r) * Config::kThreads + static_cast<I32>(threadIdx.x);
+                const I32 k = first + r * Config::kThreads;
                 if ((Rows == 1 || m + i < tile_.rows()) && (kAlwaysInside || k < F::kK)) body(i, r, k);
             }
         }
@@ -231,7 +235,8 @@ private:
 
     __device__ __forceinline__ void add_lanes(int j, I32 m, Acc sum) const {
         sum = butterfly_sum(sum);
-        if (threadIdx.x % 32 == 0) partial(j, m)[threadIdx.x / 32] = sum;
+        const I32 thread = thread_here();
+        if (thread % 32 == 0) partial(j, m)[thread / 32] = sum;
     }
 
     const MatMulTile<F>& tile_;

@@ -14,7 +14,7 @@ struct Map {
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         const F f{Operands(record, launch)};
-        const I32 begin = record.tile[0].begin + static_cast<I32>(threadIdx.x) * F::kVector;
+        const I32 begin = record.tile[0].begin + thread_here() * F::kVector;
         const I32 end = record.tile[0].end;
         if constexpr (F::Early::kWords) {
             for (I32 at = begin; at < end; at += Config::kThreads) {

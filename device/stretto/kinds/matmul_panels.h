@@ -23,31 +23,39 @@ class MatMulPanels {
     static constexpr I32 kRows = F::kM < 8 ? F::kM : 8;  ///< most rows of the left side of a task
     static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Left), true));
 
+    static constexpr I32 kChunkBytes = abi::kChunk * 2;
     // Chunks of k, of one piece, and of one piece that belong to one warp.
     static constexpr I32 kChunks = F::kK / abi::kChunk;
-    static constexpr I32 kPieceChunks = static_cast<I32>(abi::panel_piece(F::kK)) / abi::kChunk;
-    static constexpr I32 kPieces = (kChunks + kPieceChunks - 1) / kPieceChunks;
-    static constexpr I32 kChunkBytes = abi::kChunk * 2;
+    template <class Config>
+    static constexpr I32 kPieceChunks =
+        static_cast<I32>(abi::panel_piece(F::kK, Config::kWarps)) / abi::kChunk;
+    template <class Config>
+    static constexpr I32 kPieces = (kChunks + kPieceChunks<Config> - 1) / kPieceChunks<Config>;
+    template <class Config>
+    static constexpr I32 kOwn = (kPieceChunks<Config> + Config::kWarps - 1) / Config::kWarps;
     // From one row to the next in a slot that holds a whole piece, or the last one.
-    static constexpr I32 kSlotRow = static_cast<I32>(abi::panel_stride(kPieceChunks * kChunkBytes));
-    static constexpr I32 kLastSlotRow =
-        static_cast<I32>(abi::panel_stride((kChunks - (kPieces - 1) * kPieceChunks) * kChunkBytes));
     template <class Config>
-    static constexpr I32 kStep = Config::kWarps < abi::kDealt ? Config::kWarps : abi::kDealt;
+    static constexpr I32 kSlotRow = static_cast<I32>(abi::panel_stride(kPieceChunks<Config>* kChunkBytes));
     template <class Config>
-    static constexpr I32 kOwn = (kPieceChunks + kStep<Config> - 1) / kStep<Config>;
+    static constexpr I32 kLastSlotRow = static_cast<I32>(
+        abi::panel_stride((kChunks - (kPieces<Config> - 1) * kPieceChunks<Config>)*kChunkBytes));
 
     /// The left side stays in registers for all panels where a warp has few chunks.
     template <class Config>
-    static constexpr bool kKept = kPieces* kOwn<Config> <= 8;
+    static constexpr bool kKept = kPieces<Config>* kOwn<Config> <= 8;
     /// Slots that are waited for and read together, so that their latencies overlap.
     template <class Config>
     static constexpr I32 kMostTogether = Config::kSlots < 4 ? Config::kSlots : 4;
     template <class Config>
-    static constexpr I32 kPiecesTogether =
-        kKept<Config>&& kPieces* F::kWeights <= kMostTogether<Config> ? kPieces : 1;
+    static constexpr bool kFitsTogether = kPieces<Config>* F::kWeights <= kMostTogether<Config>;
     template <class Config>
-    static constexpr I32 kPanelsTogether = kPieces == 1 && 2 * F::kWeights <= kMostTogether<Config> ? 2 : 1;
+    static constexpr I32 kPiecesTogether =
+        kKept<Config>&& kFitsTogether<Config>                                  ? kPieces<Config>
+        : kPieces<Config> % 2 == 0 && 2 * F::kWeights <= kMostTogether<Config> ? 2
+                                                                               : 1;
+    template <class Config>
+    static constexpr I32 kPanelsTogether =
+        kPieces<Config> == 1 && 2 * F::kWeights <= kMostTogether<Config> ? 2 : 1;
 
     /// Floats from one row's partial sums to the next one's, and columns whose partial sums are held at one time.
     template <class Config>
@@ -57,19 +65,18 @@ class MatMulPanels {
         static_cast<I32>(abi::panels_at_once(kRows, F::kWeights, Config::kWarps)) * abi::kPanelRows;
 
     static_assert(sizeof(Left) == 2 && F::kK % abi::kChunk == 0);
-    static_assert(abi::kDealt == 8 && abi::kChunk == 32 && abi::kPanelRows == 8);
+    static_assert(abi::kChunk == 32 && abi::kPanelRows == 8);
 
     /// This warp's chunks of the left side, or one of them.
     template <class Config>
     struct Fragments {
-        uint4 values[kKept<Config> ? kPieces * kOwn<Config> : 1];
+        uint4 values[kKept<Config> ? kPieces<Config> * kOwn<Config> : 1];
     };
 
 public:
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        static_assert(Config::kWarps % kStep<Config> == 0 && abi::kDealt % kStep<Config> == 0);
         const F f{Operands(record, launch)};
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config, true> left(tile);
@@ -96,36 +103,35 @@ private:
     template <class Config>
     using Side = LeftSide<F, Config, true>;
 
-    /// Calls body(own) for each chunk of a piece that is this warp's: the own-th is chunk own * kStep + warp. `piece`
+    /// Calls body(own) for each chunk of a piece that is this warp's: the own-th is chunk own * kWarps + warp. `piece`
     /// is a constant where the compiler unrolls.
     template <class Config, class Body>
     static __device__ __forceinline__ void for_each_own(I32 piece, Body&& body) {
-        const I32 warp = threadIdx.x / 32;
+        const I32 warp = thread_here() / 32;
 #pragma unroll
         for (I32 own = 0; own < kOwn<Config>; ++own) {
-            const I32 left = kChunks - piece * kPieceChunks - own * kStep<Config>;
-            const bool mine =
-                (Config::kWarps == kStep<Config> && left >= kStep<Config>) || warp < min(left, kStep<Config>);
-            if (mine) body(own);
+            const I32 left = kChunks - piece * kPieceChunks<Config> - own * Config::kWarps;
+            if (left >= Config::kWarps || warp < left) body(own);
         }
     }
 
     /// Where this lane's part of a chunk is in a row of chunks, for the first of this warp's chunks.
     static __device__ __forceinline__ I32 own_bytes() {
-        return threadIdx.x / 32 * kChunkBytes + threadIdx.x % 4 * 16;
+        const I32 thread = thread_here();
+        return thread / 32 * kChunkBytes + thread % 4 * 16;
     }
 
     /// This lane's part of a chunk of the left side; zero where there is no such row.
     template <class Config>
     static __device__ __forceinline__ uint4 load_left(const Side<Config>& left, I32 rows, I32 piece,
                                                       I32 own) {
-        const I32 row = threadIdx.x % 32 / 4;
+        const I32 row = thread_here() % 32 / 4;
         uint4 values = make_uint4(0, 0, 0, 0);
         if (row < rows) {
             const auto* from =
                 reinterpret_cast<const unsigned char*>(left.row(0)) + row * kRowBytes + own_bytes();
             values = *reinterpret_cast<const uint4*>(
-                from + (piece * kPieceChunks + own * kStep<Config>)*kChunkBytes);
+                from + (piece * kPieceChunks<Config> + own * Config::kWarps) * kChunkBytes);
         }
         return values;
     }
@@ -135,7 +141,7 @@ private:
         Fragments<Config> kept{};
         if constexpr (kKept<Config>) {
 #pragma unroll
-            for (I32 piece = 0; piece < kPieces; ++piece) {
+            for (I32 piece = 0; piece < kPieces<Config>; ++piece) {
                 for_each_own<Config>(piece, [&](I32 own) {
                     kept.values[piece * kOwn<Config> + own] = load_left<Config>(left, rows, piece, own);
                 });
@@ -176,20 +182,21 @@ private:
         Sums sums[Panels * F::kWeights] = {};
         if constexpr (kKept<Config>) {
 #pragma unroll
-            for (I32 piece = 0; piece < kPieces; piece += kPiecesTogether<Config>) {
+            for (I32 piece = 0; piece < kPieces<Config>; piece += kPiecesTogether<Config>) {
                 cursor =
                     multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
             }
         } else {
 #pragma unroll 1
-            for (I32 piece = 0; piece < kPieces; ++piece) {
+            for (I32 piece = 0; piece < kPieces<Config>; piece += kPiecesTogether<Config>) {
                 cursor =
                     multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
             }
         }
-        const I32 row = threadIdx.x % 32 / 4;
+        const I32 row = thread_here() % 32 / 4;
         if (row < tile.rows()) {
-            Acc* at = out + row * kSumRow<Config> + threadIdx.x / 32 * abi::kPanelRows + threadIdx.x % 4 * 2;
+            Acc* at =
+                out + row * kSumRow<Config> + thread_here() / 32 * abi::kPanelRows + thread_here() % 4 * 2;
 #pragma unroll
             for (int line = 0; line < Panels * F::kWeights; ++line) {
                 *reinterpret_cast<float2*>(at + line * tile.rows() * kSumRow<Config>) =
@@ -211,16 +218,16 @@ private:
         constexpr I32 kAll = kPiecesTogether<Config> * kLines;
         // More weights than may be held at one time follow one another.
         constexpr I32 kSlots = kAll <= kMostTogether<Config> ? kAll : 1;
-        const I32 row = threadIdx.x % 32 / 4;
+        const I32 row = thread_here() % 32 / 4;
 #pragma unroll
         for (I32 first = 0; first < kAll; first += kSlots) {
             const unsigned char* slots[kSlots];
             Cursor at = cursor;
 #pragma unroll
             for (I32 i = 0; i < kSlots; ++i) {
-                const bool last = piece + (first + i) / kLines + 1 == kPieces;
-                slots[i] = wait_full<Config>(at, record, launch) + row * (last ? kLastSlotRow : kSlotRow) +
-                           own_bytes();
+                const bool last = piece + (first + i) / kLines + 1 == kPieces<Config>;
+                slots[i] = wait_full<Config>(at, record, launch) +
+                           row * (last ? kLastSlotRow<Config> : kSlotRow<Config>)+own_bytes();
                 at = at.template next<Config>();
             }
 #pragma unroll
@@ -228,7 +235,7 @@ private:
                 const I32 this_piece = piece + (first + i) / kLines;
                 for_each_own<Config>(this_piece, [&](I32 own) {
                     const uint4 weight =
-                        *reinterpret_cast<const uint4*>(slots[i] + own * kStep<Config> * kChunkBytes);
+                        *reinterpret_cast<const uint4*>(slots[i] + own * Config::kWarps * kChunkBytes);
                     const uint4 token = kKept<Config>
                                             ? kept.values[kKept<Config> ? this_piece * kOwn<Config> + own : 0]
                                             : load_left<Config>(left, tile.rows(), this_piece, own);
@@ -249,15 +256,15 @@ private:
                                                  const Side<Config>& left, I32 first, I32 columns,
                                                  const Early& early) {
         const bool one_row = tile.rows() == 1;
-        const I32 begin = one_row ? threadIdx.x : threadIdx.x % 32;
+        const I32 begin = one_row ? thread_here() : thread_here() % 32;
         const I32 stride = one_row ? Config::kThreads : 32;
-        for (I32 m = one_row ? 0 : threadIdx.x / 32; m < tile.rows(); m += Config::kWarps) {
+        for (I32 m = one_row ? 0 : thread_here() / 32; m < tile.rows(); m += Config::kWarps) {
             if (begin >= columns) break;
             const auto stats = left.template statistics<F::kStats>(f, b, m);
             for (I32 n = begin; n < columns; n += stride) {
                 Acc acc[F::kWeights];
                 add_shares<Config>(acc, left.rest(), tile.rows(), m, n);
-                const bool loaded = one_row && first + n == static_cast<I32>(threadIdx.x);
+                const bool loaded = one_row && first + n == thread_here();
                 const I32 row = tile.m.begin + m;
                 const I32 column = tile.n.begin + first + n;
                 const auto load = [&] { return f.load(b, row, column); };

@@ -133,12 +133,16 @@ __device__ __forceinline__ void fill_slot(U32 slot, const abi::Load& load) {
         asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(full),
                      "r"(load.bytes)
                      : "memory");
+        // A weight is read once in an iteration: it must not push activations and caches out of the L2 cache.
+        U64 once;
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
 #pragma unroll 1
         for (U32 row = 0; row < load.rows; ++row) {
             asm volatile(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-                    "r"(to),
-                "l"(from), "r"(load.row_bytes), "r"(full)
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                "[%1], %2, "
+                "[%3], %4;" ::"r"(to),
+                "l"(from), "r"(load.row_bytes), "r"(full), "l"(once)
                 : "memory");
             from += load.row_stride;
             to += load.slot_stride;

@@ -46,7 +46,9 @@ def _kind(arguments: argparse.Namespace) -> int:
 
 
 def _decode(arguments: argparse.Namespace) -> int:
-    options = decode.Options(arguments.processes, arguments.rounds, arguments.steps, arguments.bandwidth)
+    options = decode.Options(
+        arguments.processes, arguments.rounds, arguments.steps, arguments.bandwidth, arguments.limit
+    )
     cases = [
         Case(model, batch, context)
         for model in arguments.models
@@ -82,6 +84,7 @@ def _parse() -> argparse.Namespace:
     add("--rounds", type=int, default=10, help="timings of each process")
     add("--steps", type=int, default=50, help="tokens of one timing")
     add("--bandwidth", type=float, default=H200_BANDWIDTH, help="bytes/us that this GPU reads")
+    add("--limit", type=float, default=600, help="seconds that a system may take to compile")
     add("--json", type=Path, help="write a list of objects, one for each model, case and system")
     add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
     _add_kind(commands)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any
 
 import torch
 
-from ..checks import ALLOWED_ERROR_RATIO
+from ..checks import ALLOWED_ERROR_RATIO, clear_tokens
 from .processes import WorkerFailed, WorkerProcess
 from .shapes import SHAPES
 from .statistics import median_interval
@@ -36,6 +37,7 @@ class Options:
     rounds: int
     steps: int  #: tokens of one timing
     bandwidth: float  #: bytes/us that this machine reads
+    limit: float  #: seconds that a system may take to compile
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Row:
     ci_low_us: float | None
     ci_high_us: float | None
     fraction_of_bandwidth: float | None
-    accuracy: float | None  #: worst position's distance from float64, in units of eager's
+    accuracy: float | None  #: worst position's distance from float64, in units of eager's; None of tokens
     fault: str | None  #: why there is no time
 
 
@@ -60,7 +62,7 @@ def measure(case: Case, names: Sequence[str], options: Options, log: IO[str]) ->
     workers = {name: [WorkerProcess(name, case, log) for _ in range(options.processes)] for name in wanted}
     faults: dict[str, str] = {}
     try:
-        _start(workers, faults)
+        _start(workers, faults, options.limit)
         accuracy = _check(case, workers, faults, log)
         times = _time(workers, faults, options)
     finally:
@@ -71,7 +73,9 @@ def measure(case: Case, names: Sequence[str], options: Options, log: IO[str]) ->
     ]
 
 
-def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str]) -> None:
+def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], limit: float) -> None:
+    deadline = time.monotonic() + limit
+
     def attempt(name: str, action: Any) -> None:
         try:
             action()
@@ -85,43 +89,61 @@ def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str]) -> N
             attempt(name, lambda worker=worker: worker.send("start"))
     for name in others:
         for worker in workers[name]:
-            attempt(name, worker.answer)
+            attempt(name, lambda worker=worker: worker.answer(max(deadline - time.monotonic(), 0)))
     for name in tuning:
         for worker in workers[name]:
-            attempt(name, lambda worker=worker: worker.ask("start"))
+            attempt(name, lambda worker=worker: worker.ask("start", limit))
 
 
 def _check(
     case: Case, workers: dict[str, list[WorkerProcess]], faults: dict[str, str], log: IO[str]
 ) -> dict[str, float]:
-    """Each system's worst error over eager's; faults for those that are too far from float64."""
+    """Each system's worst error over eager's; faults for those that are too far from float64, or choose other
+    tokens where eager is sure."""
     accuracy = {}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "logits.pt")
 
-        def error_of(worker: WorkerProcess) -> float:
+        def output_of(worker: WorkerProcess) -> torch.Tensor:
             worker.ask(f"check {path}")
-            logits = torch.load(path).double()
-            return ((logits - reference).norm(dim=-1) / reference.norm(dim=-1)).max().item()
+            return torch.load(path)
 
         judge = WorkerProcess(REFERENCE, case, log)
         try:
-            judge.ask(f"check {path}")
-            reference = torch.load(path).double()
+            reference = output_of(judge)
         finally:
             judge.close()
-        allowed = error_of(workers[YARDSTICK][0])
+        eager = output_of(workers[YARDSTICK][0])
         for name, group in workers.items():
             if name in faults:
                 continue
             try:
-                accuracy[name] = max(error_of(worker) for worker in group) / allowed
+                outputs = [output_of(worker) for worker in group]
             except WorkerFailed as failure:
                 faults[name] = str(failure)
                 continue
-            if not accuracy[name] <= ALLOWED_ERROR_RATIO:
-                faults[name] = f"logits are {accuracy[name]:.2f} times as far from float64 as eager's"
+            if outputs[0].dim() == reference.dim():
+                accuracy[name] = max(error_ratio(output, eager, reference) for output in outputs)
+                if not accuracy[name] <= ALLOWED_ERROR_RATIO:
+                    faults[name] = f"logits are {accuracy[name]:.2f} times as far from float64 as eager's"
+            elif wrong := max(wrong_tokens(output, eager, reference) for output in outputs):
+                faults[name] = f"{wrong} tokens differ where eager is sure of its own"
     return accuracy
+
+
+def error_ratio(logits: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> float:
+    """Worst position's distance from float64 over eager's; all are [batch, length, vocabulary]."""
+
+    def worst(found: torch.Tensor) -> float:
+        return ((found.double() - reference).norm(dim=-1) / reference.norm(dim=-1)).max().item()
+
+    return worst(logits) / worst(eager)
+
+
+def wrong_tokens(tokens: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> int:
+    """How many of `tokens` [batch, length] differ where eager is sure."""
+    expected, clear = clear_tokens(eager, reference)
+    return int((clear & (tokens != expected)).sum())
 
 
 def _time(
@@ -177,10 +199,11 @@ def markdown(rows: Sequence[Row]) -> str:
             if row.median_us is None:
                 lines.append(f"| {row.system} | - | - | - | - | {row.fault} |")
                 continue
+            accuracy = "same tokens" if row.accuracy is None else f"{row.accuracy:.2f}"
             against = f"{row.median_us / ours:.2f}" if ours else "-"
             lines.append(
                 f"| {row.system} | {row.median_us:.1f} | {row.ci_low_us:.1f} to {row.ci_high_us:.1f} "
-                f"| {row.fraction_of_bandwidth:.0%} | {row.accuracy:.2f} | {against} |"
+                f"| {row.fraction_of_bandwidth:.0%} | {accuracy} | {against} |"
             )
     return "\n".join(lines).strip() + "\n"
 

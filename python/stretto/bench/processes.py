@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 from dataclasses import asdict
@@ -39,8 +40,11 @@ class WorkerProcess:
         except OSError as error:
             raise WorkerFailed(f"{self.system}: the process ended early; see the log") from error
 
-    def answer(self) -> dict[str, Any]:
-        """Waits for the answer to the oldest open command."""
+    def answer(self, seconds: float | None = None) -> dict[str, Any]:
+        """Waits for the answer to the one open command, for so long at most; then the process is ended."""
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            self._process.kill()
+            raise WorkerFailed(f"{self.system}: took longer than allowed")
         line = self._process.stdout.readline()
         if not line:
             raise WorkerFailed(f"{self.system}: the process ended early; see the log")
@@ -49,10 +53,10 @@ class WorkerProcess:
             raise WorkerFailed(f"{self.system}: {answer['error']}")
         return answer
 
-    def ask(self, command: str) -> dict[str, Any]:
+    def ask(self, command: str, seconds: float | None = None) -> dict[str, Any]:
         """Gives a command and waits for its answer."""
         self.send(command)
-        return self.answer()
+        return self.answer(seconds)
 
     def close(self) -> None:
         """Ends the process."""

@@ -16,6 +16,8 @@ from .shapes import SHAPES, random_model
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+TOKENS_OF_A_LAUNCH = 32
+
 
 @dataclass(frozen=True)
 class Case:
@@ -28,11 +30,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Running:
-    """A system ready to run. `decode` turns tokens [batch, 1] and a position [1] into logits [batch, v]."""
+    """A system ready to run. `decode` turns tokens [batch, 1] and a position [1] into logits [batch, v], or
+    into the tokens [batch] that follow where the system chooses them itself."""
 
     launch: Callable[[], None]  #: queues a step at the last position of the context
     decode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     tokens: int = 1  #: that one launch makes
+    owner: object = None  #: what must live as long: a graph does not hold the memory of what it replays
 
 
 @dataclass(frozen=True)
@@ -121,12 +125,41 @@ def _captured(decode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], case
         graph.replay()
         return logits
 
-    return Running(graph.replay, replay)
+    return Running(graph.replay, replay, owner=decode)
 
 
-def _stretto(model: PreTrainedModel, case: Case) -> Running:
-    step = stretto.compile(model, batch_size=case.batch, max_cache_len=case.context)
-    return _direct(lambda tokens, position: step(input_ids=tokens, cache_position=position)[:, -1], case)
+def _stretto(*without: str):
+    def start(model: PreTrainedModel, case: Case) -> Running:
+        step = stretto.compile(model, batch_size=case.batch, max_cache_len=case.context, without=without)
+        return _direct(lambda tokens, position: step(input_ids=tokens, cache_position=position)[:, -1], case)
+
+    return start
+
+
+def _generating(model: PreTrainedModel, case: Case) -> Running:
+    """Greedy, up to the last position of the context: the launch embeds, decodes, samples and goes on."""
+    generator = stretto.compile_generator(
+        model, batch_size=case.batch, max_cache_len=case.context, eos_token_id=()
+    )
+    step, state = generator.step, generator.step.state
+    count = min(TOKENS_OF_A_LAUNCH, case.context)
+    first_tokens, last = _static(case)
+    first = last - (count - 1)
+
+    def place(tokens: torch.Tensor, position: torch.Tensor) -> None:
+        state["tokens"].fill_(-1)
+        state["tokens"].index_copy_(1, position, tokens)
+        state["position"].copy_(position)
+
+    def decode(tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        place(tokens, position)
+        return step()
+
+    def launch() -> None:
+        place(first_tokens, first)
+        step.repeat(count)
+
+    return Running(launch, decode, tokens=count)
 
 
 def _kernels(*, overlapped: bool):
@@ -164,7 +197,10 @@ SYSTEMS = {
         ),
         System("Stretto's tiles as kernels + graph", _kernels(overlapped=False)),
         System("Stretto's tiles as kernels + graph + PDL", _kernels(overlapped=True)),
-        System("Stretto", _stretto),
+        System("Stretto", _stretto()),
+        System(f"Stretto, {TOKENS_OF_A_LAUNCH} tokens a launch", _generating),
+        System("Stretto without words", _stretto("words")),
+        System("Stretto without stream", _stretto("stream")),
     )
 }
 

@@ -1,7 +1,7 @@
 """One process with one system. It answers commands on standard input with one JSON line each.
 
 start            -> {"seconds": ...}        compiles
-check PATH       -> {"ok": true}            writes the logits of the check tokens to PATH
+check PATH       -> {"ok": true}            writes the logits, or tokens, that follow the check tokens to PATH
 time STEPS       -> {"us": ...}             microseconds per token over STEPS launches, back to back
 """
 
