@@ -40,15 +40,14 @@ private:
     [[nodiscard]] __device__ __forceinline__ I32 width() const { return F::kQ == 1 ? 1 : q.end - q.begin; }
 };
 
-/// This thread's items of [0, Count), a few at a time: item i is dealt to thread (First + i) % Threads.
-template <class Early, int Count, int First, int Threads>
+/// This thread's items of [0, Count), a few at a time: item i is dealt to thread (First + i) % Threads. `Together` rounds
+/// are under way at one time.
+template <class Early, int Count, int First, int Threads, int Together>
 class Dealt {
 public:
     static constexpr I32 kRounds = (Count + Threads - 1) / Threads;
-    /// Rounds that are under way at one time: more would only take registers.
-    static constexpr I32 kTogether = sizeof(Early) > 32 ? 1 : 2;
 
-    /// early = load(i) for the items of rounds `round` to `round` + kTogether.
+    /// early = load(i) for the items of rounds `round` to `round` + Together.
     template <class Load>
     __device__ __forceinline__ void load(I32 round, const Load& load) {
         each(round, [&](int j, I32 i) { early_[j] = load(i); });
@@ -68,13 +67,13 @@ private:
         const I32 turned = thread_here() - First % Threads;
         const I32 thread = turned < 0 ? turned + Threads : turned;
 #pragma unroll
-        for (int j = 0; j < (kRounds < kTogether ? kRounds : kTogether); ++j) {
+        for (int j = 0; j < (kRounds < Together ? kRounds : Together); ++j) {
             const I32 i = (round + j) * Threads + thread;
             if (i < Count) body(j, i);
         }
     }
 
-    Early early_[kTogether];
+    Early early_[Together];
 };
 
 /// F: kD, kGroup, kQ, kContext, kSplits, kHasLength, kFreshKey, kFreshValue, QueryEarly, load_query(b, h, q, d) giving a
@@ -95,10 +94,12 @@ public:
         constexpr int kQuery = Rows * F::kD;
         constexpr int kKey = F::kFreshKey ? F::kD : 0;
         constexpr int kValue = F::kFreshValue ? F::kD : 0;
-        using Queries = Dealt<typename F::QueryEarly, kQuery, 0, Config::kThreads>;
+        // What is under way takes registers.
+        constexpr int kTogether = sizeof(typename F::QueryEarly) > 32 ? 1 : 2;
+        using Queries = Dealt<typename F::QueryEarly, kQuery, 0, Config::kThreads, kTogether>;
         Queries queries;
-        Dealt<typename F::KeyEarly, kKey, kQuery, Config::kThreads> keys;
-        Dealt<typename F::ValueEarly, kValue, kQuery + kKey, Config::kThreads> values;
+        Dealt<typename F::KeyEarly, kKey, kQuery, Config::kThreads, kTogether> keys;
+        Dealt<typename F::ValueEarly, kValue, kQuery + kKey, Config::kThreads, kTogether> values;
         const auto load_query = [&](I32 i) {
             const I32 row = i / F::kD;
             return f.load_query(pass.b, pass.head_of(row), pass.query_of(row), i % F::kD);
@@ -110,7 +111,7 @@ public:
             if constexpr (F::kFreshValue) return f.load_fresh_value(pass.b, pass.head, d);
         };
 #pragma unroll 1
-        for (I32 round = 0; round < Queries::kRounds; round += Queries::kTogether) {
+        for (I32 round = 0; round < Queries::kRounds; round += kTogether) {
             queries.load(round, load_query);
             if constexpr (F::kFreshKey) keys.load(round, load_key);
             if constexpr (F::kFreshValue) values.load(round, load_value);

@@ -47,7 +47,12 @@ def _kind(arguments: argparse.Namespace) -> int:
 
 def _decode(arguments: argparse.Namespace) -> int:
     options = decode.Options(
-        arguments.processes, arguments.rounds, arguments.steps, arguments.bandwidth, arguments.limit
+        arguments.processes,
+        arguments.rounds,
+        arguments.steps,
+        arguments.bandwidth,
+        arguments.limit,
+        arguments.together,
     )
     cases = [
         Case(model, batch, context)
@@ -85,6 +90,11 @@ def _parse() -> argparse.Namespace:
     add("--steps", type=int, default=50, help="tokens of one timing")
     add("--bandwidth", type=float, default=H200_BANDWIDTH, help="bytes/us that this GPU reads")
     add("--limit", type=float, default=600, help="seconds that a system may take to compile")
+    add(
+        "--together",
+        action="store_true",
+        help="let systems that tune themselves compile beside the others: faster, but timings meet",
+    )
     add("--json", type=Path, help="write a list of objects, one for each model, case and system")
     add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
     _add_kind(commands)

@@ -38,6 +38,7 @@ class Options:
     steps: int  #: tokens of one timing
     bandwidth: float  #: bytes/us that this machine reads
     limit: float  #: seconds that a system may take to compile
+    together: bool  #: systems that tune themselves compile beside others, too
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def measure(case: Case, names: Sequence[str], options: Options, log: IO[str]) ->
     workers = {name: [WorkerProcess(name, case, log) for _ in range(options.processes)] for name in wanted}
     faults: dict[str, str] = {}
     try:
-        _start(workers, faults, options.limit)
+        _start(workers, faults, options)
         accuracy = _check(case, workers, faults, log)
         times = _time(workers, faults, options)
     finally:
@@ -73,8 +74,8 @@ def measure(case: Case, names: Sequence[str], options: Options, log: IO[str]) ->
     ]
 
 
-def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], limit: float) -> None:
-    deadline = time.monotonic() + limit
+def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], options: Options) -> None:
+    deadline = time.monotonic() + options.limit
 
     def attempt(name: str, action: Any) -> None:
         try:
@@ -82,17 +83,17 @@ def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], limi
         except WorkerFailed as failure:
             faults.setdefault(name, str(failure))
 
-    tuning = [name for name in workers if SYSTEMS[name].tunes]
-    others = [name for name in workers if not SYSTEMS[name].tunes]
+    alone = [name for name in workers if SYSTEMS[name].tunes and not options.together]
+    others = [name for name in workers if name not in alone]
     for name in others:
         for worker in workers[name]:
             attempt(name, lambda worker=worker: worker.send("start"))
     for name in others:
         for worker in workers[name]:
             attempt(name, lambda worker=worker: worker.answer(max(deadline - time.monotonic(), 0)))
-    for name in tuning:
+    for name in alone:
         for worker in workers[name]:
-            attempt(name, lambda worker=worker: worker.ask("start", limit))
+            attempt(name, lambda worker=worker: worker.ask("start", options.limit))
 
 
 def _check(
