@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -79,7 +80,9 @@ def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], opti
 
     def attempt(name: str, action: Any) -> None:
         try:
-            action()
+            answer = action()
+            if answer:
+                print(f"  {name}: {answer['seconds']:.0f} s to compile", file=sys.stderr, flush=True)
         except WorkerFailed as failure:
             faults.setdefault(name, str(failure))
 
