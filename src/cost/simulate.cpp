@@ -208,7 +208,9 @@ private:
         while (state.freed + loads < stream.size() && stream[state.freed + loads].task == task) ++loads;
         state.group_loads = loads > 0 ? matmul->weights.size() : 0;
         state.groups = loads > 0 ? loads / state.group_loads : 1;
-        state.group_us = work.operations / machine_.flops / static_cast<double>(state.groups);
+        const double compute_us =
+            work.operations / machine_.flops + work.tensor_operations / machine_.tensor_flops;
+        state.group_us = compute_us / static_cast<double>(state.groups);
         state.direct_bytes = work.direct_bytes;
         const double latency = work.direct_bytes > 0 ? machine_.load_latency_us : 0;
         schedule(now + machine_.task_us + latency, Kind::Read, w);

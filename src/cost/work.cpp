@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "fuse/product_kind.h"
+
 namespace stretto {
 namespace {
 
@@ -35,6 +37,7 @@ double nodes_per_point(const RegionBody& body) {
 
 struct Points {
     double operations = 0;
+    double tensor_operations = 0;
     double touched = 0;  ///< elements of one operand that the task can reach at most
 };
 
@@ -42,7 +45,7 @@ double size(Range range) { return static_cast<double>(std::max<std::int64_t>(ran
 
 Points points(const MapRegion&, const Task& task, double nodes) {
     const double count = size(task.tile[0]);
-    return {count * nodes, count};
+    return {count * nodes, 0, count};
 }
 
 Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
@@ -52,14 +55,16 @@ Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
         const bool ragged = d == first && reduce.ragged;
         count *= static_cast<double>(ragged ? reduce.ragged->expected : reduce.space[d]);
     }
-    return {count * nodes, count};
+    return {count * nodes, 0, count};
 }
 
 Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
     const auto k = static_cast<double>(matmul.ragged ? matmul.ragged->expected : matmul.space[3]);
     const double rows = size(task.tile[0]) * size(task.tile[1]);
     const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
-    return {2 * products + rows * k * nodes, std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k};
+    const double touched = std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k;
+    if (product_kind(matmul) == abi::ProductKind::Tiles) return {0, 2 * products, touched};
+    return {2 * products + rows * k * nodes, 0, touched};
 }
 
 Points points(const AttentionRegion& attention, const Task& task, double nodes) {
@@ -67,7 +72,7 @@ Points points(const AttentionRegion& attention, const Task& task, double nodes) 
     const auto width = static_cast<double>(attention.space[4]);
     const double queries =
         size(task.tile[0]) * size(task.tile[1]) * size(task.tile[2]) * static_cast<double>(attention.group);
-    return {queries * rows * (4 * width + nodes), size(task.tile[0]) * size(task.tile[1]) * rows * width};
+    return {queries * rows * (4 * width + nodes), 0, size(task.tile[0]) * size(task.tile[1]) * rows * width};
 }
 
 bool is_streamed(const RegionBody& body, BufferId buffer) {
@@ -88,7 +93,7 @@ Work WorkEstimate::of(TaskId id) const {
     const RegionBody& body = graph_.regions[task.region].body;
     const Points reached =
         std::visit([&](const auto& kind) { return points(kind, task, nodes_[task.region.index()]); }, body);
-    Work work{reached.operations, 0};
+    Work work{reached.operations, reached.tensor_operations, 0};
     for (const Footprint& read : task.reads) {
         if (is_streamed(body, read.buffer)) continue;
         // A data-dependent read names a whole table and touches few rows of it.

@@ -6,8 +6,9 @@ namespace stretto {
 
 /// What one task costs whatever the machine.
 struct Work {
-    double operations = 0;    ///< scalar F32 operations
-    double direct_bytes = 0;  ///< read outside the ring
+    double operations = 0;         ///< scalar F32 operations
+    double tensor_operations = 0;  ///< of products in tiles
+    double direct_bytes = 0;       ///< read outside the ring
 };
 
 /// Estimates the work of the tasks of one plan.
