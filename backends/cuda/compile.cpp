@@ -24,6 +24,7 @@ std::vector<std::string> compiler_options(const std::string& arch, const KernelO
     std::vector<std::string> options{"--gpu-architecture=" + arch, "--std=c++20", "--fmad=false",
                                      "--ptxas-options=-v", "--device-as-default-execution-space"};
     if (kernel.traced) options.emplace_back("--define-macro=STRETTO_TRACED");
+    if (kernel.apart) options.emplace_back("--define-macro=STRETTO_KINDS_APART");
     if (kernel.separate) options.emplace_back("--define-macro=STRETTO_SEPARATE_KERNELS");
     return options;
 }
@@ -70,7 +71,7 @@ void read_report(CompiledKernel& kernel) {
     }
 }
 
-CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {
+CompiledKernel build_once(const Emission& emission, const std::string& arch, const KernelOptions& options) {
     const cuda::Nvrtc& nvrtc = cuda::Nvrtc::get();
     const std::vector<std::string> arguments = compiler_options(arch, options);
     const std::string key = cache_key(emission.source, arguments, nvrtc.version());
@@ -81,6 +82,7 @@ CompiledKernel build(const Emission& emission, const std::string& arch, const Ke
             kernel.cubin = std::move(entry->cubin);
             kernel.log = std::move(entry->log);
             kernel.from_cache = true;
+            read_report(kernel);
             return kernel;
         }
     }
@@ -92,7 +94,18 @@ CompiledKernel build(const Emission& emission, const std::string& arch, const Ke
     kernel.cubin = std::move(result.cubin);
     kernel.log = std::move(result.log);
     if (options.use_cache) cache.store(key, {kernel.cubin, kernel.log}, emission.source);
+    read_report(kernel);
     return kernel;
+}
+
+/// A call costs a task less than spills do.
+CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {
+    CompiledKernel kernel = build_once(emission, arch, options);
+    if (kernel.spill_bytes == 0 || options.apart || options.separate) return kernel;
+    KernelOptions apart = options;
+    apart.apart = true;
+    CompiledKernel other = build_once(emission, arch, apart);
+    return other.spill_bytes < kernel.spill_bytes ? other : kernel;
 }
 
 }  // namespace
@@ -100,7 +113,6 @@ CompiledKernel build(const Emission& emission, const std::string& arch, const Ke
 CompiledKernel compile_kernel(const Emission& emission, const std::string& arch,
                               const KernelOptions& options) {
     CompiledKernel kernel = build(emission, arch, options);
-    read_report(kernel);
     if (kernel.spill_bytes > 0 && !options.allow_spills) {
         throw InternalError(
             fmt::format("the program's kinds spill {} bytes of registers to memory on {} ({} registers a "

@@ -13,7 +13,9 @@ struct KernelOptions {
     bool allow_spills = false;  ///< A kernel whose registers spill to memory is an error otherwise.
     bool use_cache = true;
     bool separate = false;  ///< Phases run as kernels of their own.
-    bool traced = false;    ///< The kernel writes stamps to Launch::trace, which must be set then.
+    bool apart =
+        false;  ///< Every kind is a function of its own. Kinds that spill together are built so anyway.
+    bool traced = false;  ///< The kernel writes stamps to Launch::trace, which must be set then.
 };
 
 /// Machine code of a program for one architecture.
@@ -28,6 +30,7 @@ struct CompiledKernel {
 
 /// Compiles an emitted program. `arch` as in a machine file, e.g. "sm_90a". Needs no GPU. Results are cached by
 /// content (see cuda::KernelCache).
+/// Kinds that spill registers where they share a function are compiled again as functions of their own.
 /// Throws InternalError with the compiler's messages if the source does not compile or spills, UserError if no
 /// compiler can be found.
 [[nodiscard]] CompiledKernel compile_kernel(const Emission& emission, const std::string& arch,

@@ -67,7 +67,11 @@ __device__ __forceinline__ Cursor dispatch_from(U32 kind, const abi::Record& rec
 template <class Config, class... Kinds>
 __device__ __forceinline__ Cursor dispatch(KindList<Kinds...>, const abi::Record& record,
                                            const abi::Launch& launch, Cursor cursor) {
+#ifdef STRETTO_KINDS_APART
+    constexpr bool kApart = true;
+#else
     constexpr bool kApart = sizeof...(Kinds) > kMostTogether;
+#endif
     if constexpr (sizeof...(Kinds) > 0) {
         return dispatch_from<Config, kApart, 0, Kinds...>(record.kind, record, launch, cursor);
     }

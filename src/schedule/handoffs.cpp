@@ -109,7 +109,10 @@ private:
         }
         std::size_t most_waits = 0;
         for (const auto& [task, count] : waits) most_waits = std::max(most_waits, count);
-        if (most_waits > kMaxWaits || counters_us(most_waits) > machine_.barrier_us) {
+        const bool room = std::all_of(chosen.begin(), chosen.end(), [&](const auto& entry) {
+            return entry.second.kind != Choice::Kind::Whole || has_room_for_all(entry.first);
+        });
+        if (!room || most_waits > kMaxWaits || counters_us(most_waits) > machine_.barrier_us) {
             add_barrier(region, needs);
             return;
         }
@@ -209,6 +212,16 @@ private:
         return true;
     }
 
+    /// Can every task of the region signal one event more, if it does not signal it already?
+    [[nodiscard]] bool has_room_for_all(std::size_t region) {
+        const Range all = graph_.tasks_of[region];
+        if (events_.count({all.begin, all.end}) != 0) return true;
+        for (std::int64_t t = all.begin; t < all.end; ++t) {
+            if (step(t).signals.size() >= kMaxSignals) return false;
+        }
+        return true;
+    }
+
     /// The event that all tasks of a range signal; made at its first use.
     EventId event_of(Range range) {
         const auto known = events_.find({range.begin, range.end});
@@ -248,18 +261,31 @@ private:
         Event event{HandOff::Barrier, 0,
                     fmt::format("barrier before {}", graph_.regions.regions[region].name)};
         const std::int64_t first = graph_.tasks_of[region].begin;
+        std::set<EventId> implied;
         for (Worker& worker : plan_.workers) {
             const auto later = std::find_if(worker.queue.begin(), worker.queue.end(),
                                             [&](const Step& s) { return s.task.value >= first; });
             if (later == worker.queue.begin()) continue;
             Step& last = *(later - 1);
-            ensure(last.signals.size() < kMaxSignals, "a task has more signals than a record holds");
+            // A worker that has been idle since an earlier barrier arrived there; one without room signals something else.
+            const auto arrived = std::find_if(last.signals.begin(), last.signals.end(), [&](EventId signal) {
+                return plan_.events[signal.index()].kind == HandOff::Barrier;
+            });
+            if (arrived != last.signals.end() || last.signals.size() == kMaxSignals) {
+                implied.insert(arrived != last.signals.end() ? *arrived : last.signals.front());
+                continue;
+            }
             last.signals.push_back(id);
             ++event.signals;
         }
-        for (std::int64_t t = first; t < graph_.tasks_of[region].end; ++t)
-            step(t).waits.push_back({id, event.signals});
-        plan_.events.push_back(std::move(event));
+        std::vector<Wait> waits;
+        for (EventId other : implied) waits.push_back({other, plan_.events[other.index()].signals});
+        if (event.signals > 0) {
+            waits.push_back({id, event.signals});
+            plan_.events.push_back(std::move(event));
+        }
+        ensure(waits.size() <= kMaxWaits, "a barrier needs more waits than a record holds");
+        for (std::int64_t t = first; t < graph_.tasks_of[region].end; ++t) step(t).waits = waits;
         for (std::size_t r = 0; r < region; ++r) complete_[region][r] = true;
     }
 

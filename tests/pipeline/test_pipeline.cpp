@@ -44,6 +44,25 @@ TEST(Pipeline, RunsItsStagesInOrder) {
               (std::vector<std::string>{"simplify", "fuse", "tile", "schedule", "memory", "verify", "emit"}));
 }
 
+TEST(Pipeline, WorkersMayBeIdleForManyBarriers) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {300'000});
+    const Tensor wide = b.apply(Op::Exp, {x}, DType::F32);
+    b.output(wide, "wide");
+    Tensor sum = b.full({}, 1, DType::F32);
+    for (int i = 0; i < 8; ++i) {
+        const Tensor part = b.slice(wide, 0, i * 1000, i * 1000 + 900);
+        sum = b.reduce(ReduceOp::Sum, b.apply(Op::Mul, {part, sum}, DType::F32), {0}, false, DType::F32);
+    }
+    b.output(sum, "sum");
+    Machine machine = builtin_machine("h200");
+    machine.barrier_us = 0;
+    const Compiled result = compile(b.finish(), {machine, Numerics::Fused});
+    const auto barriers = std::count_if(result.plan.events.begin(), result.plan.events.end(),
+                                        [](const Event& event) { return event.kind == HandOff::Barrier; });
+    EXPECT_GT(barriers, static_cast<std::ptrdiff_t>(kMaxSignals));
+}
+
 TEST(Pipeline, TheSameGraphGivesTheSameBytes) {
     const Graph graph = decode_graph(DecodeSizes{});
     const Compiled once = compiled(graph);

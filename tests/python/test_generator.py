@@ -6,6 +6,7 @@ import torch
 from models import random_tokens, small_model
 from stretto.decoder import decode_module
 from stretto.generator import GenerationStep
+from transformers import LlamaConfig, LlamaForCausalLM
 
 SAMPLED = {
     "temperature": 0.9,
@@ -114,6 +115,24 @@ def test_the_eager_step_does_what_the_compiled_one_does():
             eager()
     generator = generator_of(model, batch_size=2, sampler=stretto.Sampler(**SAMPLED))
     assert torch.equal(generator.generate(prompt, 6), eager.tokens[:, 4:10])
+
+
+@pytest.mark.parametrize("options", [{}, SAMPLED])
+def test_the_kernel_for_the_gpu_builds_without_spills(options):
+    sizes = {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+    }
+    config = LlamaConfig(vocab_size=4096, num_hidden_layers=1, max_position_embeddings=256, **sizes, **heads)
+    model = LlamaForCausalLM(config).to(torch.bfloat16)
+    generator = generator_of(model, sampler=stretto.Sampler(**options), machine="h200", backend="cpu")
+    try:
+        kernel = generator.step.kernel(use_cache=False)
+    except stretto.UserError as error:
+        pytest.skip(str(error).splitlines()[0])
+    assert kernel.spill_bytes == 0
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
