@@ -125,7 +125,7 @@ def test_the_kernel_for_the_gpu_builds_without_spills(options):
         "num_attention_heads": 9,
         "num_key_value_heads": 3,
     }
-    config = LlamaConfig(vocab_size=4096, num_hidden_layers=1, max_position_embeddings=256, **sizes, **heads)
+    config = LlamaConfig(vocab_size=4096, num_hidden_layers=1, max_position_embeddings=256, **sizes)
     model = LlamaForCausalLM(config).to(torch.bfloat16)
     generator = generator_of(model, sampler=stretto.Sampler(**options), machine="h200", backend="cpu")
     try:
