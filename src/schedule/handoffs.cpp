@@ -267,12 +267,14 @@ private:
                                             [&](const Step& s) { return s.task.value >= first; });
             if (later == worker.queue.begin()) continue;
             Step& last = *(later - 1);
-            // A worker that has been idle since an earlier barrier arrived there; one without room signals something else.
-            const auto arrived = std::find_if(last.signals.begin(), last.signals.end(), [&](EventId signal) {
+            // Where a worker has been idle since an earlier barrier, the region behind that one waited for it; and whoever
+            // computed the last such region signals here.
+            const bool arrived = std::any_of(last.signals.begin(), last.signals.end(), [&](EventId signal) {
                 return plan_.events[signal.index()].kind == HandOff::Barrier;
             });
-            if (arrived != last.signals.end() || last.signals.size() == kMaxSignals) {
-                implied.insert(arrived != last.signals.end() ? *arrived : last.signals.front());
+            if (arrived) continue;
+            if (last.signals.size() == kMaxSignals) {
+                implied.insert(last.signals.front());
                 continue;
             }
             last.signals.push_back(id);
