@@ -31,15 +31,7 @@ struct Map {
     }
 
 private:
-    template <class G, bool = (G::kVector > 1)>
-    struct Loaded {
-        using Type = typename G::EarlyVector;
-    };
-    template <class G>
-    struct Loaded<G, false> {
-        using Type = typename G::Early;
-    };
-    using Early = typename Loaded<F>::Type;
+    using Early = typename EarlyOf<F>::Type;
 
     /// What one position, or one group, loads.
     static __device__ __forceinline__ Early load(const F& f, I32 at) {

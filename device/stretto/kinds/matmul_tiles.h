@@ -234,15 +234,7 @@ private:
         }
     }
 
-    template <class G, bool = (G::kVector > 1)>
-    struct Loaded {
-        using Type = typename G::EarlyVector;
-    };
-    template <class G>
-    struct Loaded<G, false> {
-        using Type = typename G::Early;
-    };
-    using Early = typename Loaded<F>::Type;
+    using Early = typename EarlyOf<F>::Type;
     static constexpr I32 kFitAhead = 96 / static_cast<I32>(sizeof(Early));
     static constexpr I32 kMostAhead = kFitAhead < 1 ? 1 : kFitAhead < 4 ? kFitAhead : 4;
 

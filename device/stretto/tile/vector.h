@@ -57,4 +57,14 @@ __device__ __forceinline__ void write_vector(T* at, const Vector<T, N>& vector) 
     }
 }
 
+/// What a kind's functor loads ahead of its use: for one position, or for a group of kVector.
+template <class F, bool = (F::kVector > 1)>
+struct EarlyOf {
+    using Type = typename F::EarlyVector;
+};
+template <class F>
+struct EarlyOf<F, false> {
+    using Type = typename F::Early;
+};
+
 }  // namespace stretto::device
