@@ -89,6 +89,15 @@ def test_a_resumed_run_has_the_bits_of_an_unbroken_one():
     assert_equal_bits(values(whole), values(second))
 
 
+def assert_go_on_alike(update, model, eager, optimizer, given):
+    """A few updates of 1e-2 each, whose direction Adam makes of two averages, lead to the same parameters."""
+    eager_losses(eager, squared_error, optimizer, given)
+    for batch in given:
+        update(*batch)
+    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 def test_a_torch_optimizer_goes_on_from_the_state():
     given = batches(6)
     model, update = compiled_mlp()
@@ -100,12 +109,7 @@ def test_a_torch_optimizer_goes_on_from_the_state():
     optimizer = torch.optim.AdamW(eager.parameters())
     optimizer.load_state_dict(state["optimizers"][0])
     assert optimizer.param_groups[0]["lr"] == 1e-2
-    eager_losses(eager, squared_error, optimizer, given[3:])
-    for batch in given[3:]:
-        update(*batch)
-    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
-        # Three updates of 1e-2 each, whose direction Adam makes of two averages.
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert_go_on_alike(update, model, eager, optimizer, given[3:])
 
 
 def test_an_update_goes_on_from_the_state_of_a_torch_optimizer():
@@ -118,11 +122,7 @@ def test_an_update_goes_on_from_the_state_of_a_torch_optimizer():
     state |= {"model": eager.state_dict(), "optimizers": [optimizer.state_dict()]}
     state["update"] = state["update"] | {"step": torch.tensor(2)}
     update.load_state_dict(state)
-    eager_losses(eager, squared_error, optimizer, given[2:])
-    for batch in given[2:]:
-        update(*batch)
-    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert_go_on_alike(update, model, eager, optimizer, given[2:])
 
 
 def test_equal_runs_have_equal_bits():
