@@ -6,6 +6,10 @@
 
 namespace stretto::device {
 
+// Registers: all kinds share one kernel and its loop over records. What a kind may leave unwritten on some path, and reads
+// behind it, is to the compiler a value from before that loop: it takes a register in every other kind, too. So what is
+// loaded under a condition starts as zero.
+
 /// threadIdx.x, but what is computed from it is computed where it is needed: kept over all tasks of a worker it would take
 /// the registers that the products need.
 [[nodiscard]] __device__ __forceinline__ I32 thread_here() {

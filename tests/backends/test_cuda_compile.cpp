@@ -7,6 +7,8 @@
 #include "backends/cuda/kernel_cache.h"
 #include "backends/cuda/nvrtc.h"
 #include "base/error.h"
+#include "pipeline/pipeline.h"
+#include "support/decode_graph.h"
 #include "support/sample_plan.h"
 
 namespace stretto {
@@ -149,6 +151,36 @@ TEST_P(CudaCompile, BuildsDoublePrecision) {
         compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
     EXPECT_EQ(kernel.spill_bytes, 0);
 }
+
+/// A decode step of one layer, by a name for the shape.
+struct DecodeCase {
+    const char* name;
+    DecodeSizes sizes;
+};
+
+class CudaDecode : public testing::TestWithParam<DecodeCase> {};
+
+/// Half of an SM's registers would do for 16 warps: far from what nine have. A register that some path reads unwritten is
+/// live in the whole kernel; fifty of them once made all kinds spill.
+TEST_P(CudaDecode, KindsShareAFunctionOf128Registers) {
+    if (!cuda::Nvrtc::available()) GTEST_SKIP() << "no NVRTC library: set STRETTO_NVRTC";
+    const Compiled program = compile(decode_graph(GetParam().sizes), {machine(), Numerics::Fused, {}});
+    const CompiledKernel kernel = compile_kernel(program.emission, "sm_90a", {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+    EXPECT_LE(kernel.registers, 128);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaDecode,
+                         testing::Values(DecodeCase{"M135", {1, 1, 576, 9, 3, 64, 1536, 4096, 128}},
+                                         DecodeCase{"M135Batch8", {1, 8, 576, 9, 3, 64, 1536, 4096, 128}},
+                                         DecodeCase{"B0_5", {1, 1, 896, 14, 2, 64, 4864, 4096, 128}},
+                                         DecodeCase{"B1", {1, 1, 2048, 32, 8, 64, 8192, 4096, 128}},
+                                         DecodeCase{"B1Batch8", {1, 8, 2048, 32, 8, 64, 8192, 4096, 128}},
+                                         DecodeCase{"B1Context8192",
+                                                    {1, 1, 2048, 32, 8, 64, 8192, 4096, 8192}},
+                                         DecodeCase{"B1_7", {1, 1, 2048, 32, 32, 64, 8192, 4096, 128}}),
+                         [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CudaCompile, testing::Values("sm_80", "sm_90a", "sm_120"));
 

@@ -62,7 +62,7 @@ public:
         const I32 split = record.tile[3].begin;
         for_each_pass<F, Config, kRows>(record, [&](const Pass& pass) {
             const I32 begin = begin_of<Config>(0, split);
-            Strip strip;
+            Strip strip{};  // written on every path (operands.h)
             if (begin < F::kContext) {
                 load_keys(f, pass, begin, strip);
                 prefetch_values(f, pass, begin);

@@ -73,7 +73,7 @@ private:
         }
     }
 
-    Early early_[Together];
+    Early early_[Together]{};  // written on every path (operands.h)
 };
 
 /// F: kD, kGroup, kQ, kContext, kSplits, kHasLength, kFreshKey, kFreshValue, QueryEarly, load_query(b, h, q, d) giving a

@@ -50,7 +50,7 @@ private:
     template <class Config>
     static __device__ __forceinline__ void store_groups(const F& f, I32 at, I32 end) {
         constexpr I32 kStep = Config::kThreads * F::kVector;
-        Early early[kAhead];
+        Early early[kAhead]{};  // written on every path (operands.h)
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
             if (at + i * kStep < end) early[i] = load(f, at + i * kStep);
