@@ -7,30 +7,13 @@
 #include <vector>
 
 #include "backends/executor.h"
+#include "runtime/backend.h"
 #include "runtime/program.h"
 
 namespace stretto {
 
-enum class Backend {
-    Reference,  ///< one task at a time: slow, checks everything
-    Cpu,        ///< one thread a worker
-    Cuda,       ///< one persistent kernel
-};
-
-/// "reference", "cpu" or "cuda". Throws UserError on another name.
-[[nodiscard]] Backend parse_backend(std::string_view name);
-
 struct SessionOptions {
     bool traced = false;  ///< Keeps times of each run: for `Session::trace`, on the cpu and cuda backends.
-};
-
-/// Memory that a backend's kernels can reach.
-class Memory {
-public:
-    virtual ~Memory() = default;
-    [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
-    virtual void copy_in(void* target, const std::byte* source, std::size_t bytes) = 0;
-    virtual void copy_out(std::byte* target, const void* source, std::size_t bytes) = 0;
 };
 
 /// A program made ready to run on one backend, with memory for all of its tensors. State (a KV cache, say) lives in

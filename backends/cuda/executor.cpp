@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/bound_program.h"
+#include "backends/cuda/limits.h"
 #include "backends/cuda/stamp_memory.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
@@ -14,12 +15,6 @@ namespace {
 
 using cuda::check;
 using cuda::driver;
-
-std::string arch_of(cuda::Device device) {
-    const int major = cuda::attribute(cuda::DeviceAttribute::ComputeCapabilityMajor, device);
-    const int minor = cuda::attribute(cuda::DeviceAttribute::ComputeCapabilityMinor, device);
-    return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
-}
 
 /// A loaded kernel, unloaded with the object.
 class LoadedKernel {
@@ -55,7 +50,7 @@ class CudaExecutor final : public Executor {
 public:
     CudaExecutor(const Plan& plan, const Emission& emission, const CudaOptions& options)
         : device_(cuda::use_context()),
-          kernel_(compile_kernel(emission, arch_of(device_), kernel_options(options)), emission),
+          kernel_(compile_kernel(emission, cuda::limits_of(device_).arch, kernel_options(options)), emission),
           program_(plan, emission, options.launches != Launches::One),
           launches_(options.launches),
           counters_(std::max<std::size_t>(plan.events.size(), 1) * abi::kCounterStride * sizeof(abi::U32)),
@@ -145,7 +140,7 @@ private:
         int blocks = 0;
         check(driver().occupancy(&blocks, kernel_.function(), static_cast<int>(threads_), shared_bytes_),
               "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-        const int processors = cuda::attribute(cuda::DeviceAttribute::MultiprocessorCount, device_);
+        const int processors = cuda::limits_of(device_).processors;
         const auto resident = static_cast<unsigned>(blocks * processors);
         if (resident < workers_) {
             throw UserError(

@@ -27,15 +27,8 @@ void read_weights_directly(RegionGraph& regions) {
     }
 }
 
-}  // namespace
-
-Compiled compile(const Graph& graph, const CompileOptions& options) {
+Compiled finish(RegionGraph regions, const CompileOptions& options, Observer& observer) {
     const Machine& machine = options.machine;
-    Observer observer(observer_settings_of_environment(), std::cerr);
-    check(graph);
-
-    const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
-    RegionGraph regions = observer.stage("fuse", [&] { return fuse(simple, machine, options.numerics); });
     if (!options.features.stream) read_weights_directly(regions);
     TaskGraph tasks = observer.stage("tile", [&] { return tile(std::move(regions), machine); });
     Plan scheduled =
@@ -45,6 +38,22 @@ Compiled compile(const Graph& graph, const CompileOptions& options) {
     Emission emission = observer.stage("emit", [&] { return emit(plan, machine); });
 
     return {std::move(plan), std::move(emission), observer.times()};
+}
+
+}  // namespace
+
+Compiled compile(const Graph& graph, const CompileOptions& options) {
+    Observer observer(observer_settings_of_environment(), std::cerr);
+    check(graph);
+    const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
+    RegionGraph regions =
+        observer.stage("fuse", [&] { return fuse(simple, options.machine, options.numerics); });
+    return finish(std::move(regions), options, observer);
+}
+
+Compiled compile_regions(RegionGraph regions, const CompileOptions& options) {
+    Observer observer(observer_settings_of_environment(), std::cerr);
+    return finish(std::move(regions), options, observer);
 }
 
 }  // namespace stretto

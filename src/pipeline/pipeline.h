@@ -35,4 +35,7 @@ struct Compiled {
 /// STRETTO_DUMP_DIR is set, to <dir>/<stage>.txt); STRETTO_TIME=1 prints the stage times to stderr.
 [[nodiscard]] Compiled compile(const Graph& graph, const CompileOptions& options);
 
+/// The stages after fuse, for regions that were written by hand.
+[[nodiscard]] Compiled compile_regions(RegionGraph regions, const CompileOptions& options);
+
 }  // namespace stretto

@@ -51,6 +51,10 @@ def test_the_command_line_computes_what_pytorch_computes(exported, backend, tmp_
             ["compile", "none.pt2", "-o", "x", "--machine", "tpu"],
             "stretto: unknown machine 'tpu'; known: 'cpu', 'h200', or a path to a machine file\n",
         ),
+        (
+            ["probe", "--backend", "cpu", "-o", "x.json"],
+            "stretto: machine 'h200' is a GPU: probe it with --backend cuda\n",
+        ),
     ],
 )
 def test_the_command_line_says_what_is_wrong(arguments, message, tmp_path):
@@ -71,8 +75,18 @@ def test_an_input_that_is_not_given_says_how_to_give_it(exported, tmp_path):
     )
 
 
+def test_a_probe_writes_a_machine_that_programs_can_be_compiled_for(exported, tmp_path):
+    _, path, _ = exported
+    probe = [BUILD / "stretto", "probe", "--machine", "cpu", "--backend", "cpu", "-o", "mine.json"]
+    table = subprocess.run(probe, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "counter_us" in table
+    assert "copied from the base" in table
+    compile = [BUILD / "stretto", "compile", path, "-o", "model.stretto", "--machine", "mine.json"]
+    subprocess.run(compile, cwd=tmp_path, check=True)
+
+
 def test_every_command_has_help():
-    for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"], ["trace"]]:
+    for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"], ["trace"], ["probe"]]:
         run = subprocess.run([BUILD / "stretto", *command, "--help"], capture_output=True, text=True)
         assert run.returncode == 0
         assert "Usage" in run.stdout

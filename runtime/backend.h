@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "backends/executor.h"
+#include "runtime/program.h"
+
+namespace stretto {
+
+enum class Backend {
+    Reference,  ///< one task at a time: slow, checks everything
+    Cpu,        ///< one thread a worker
+    Cuda,       ///< one persistent kernel
+};
+
+/// "reference", "cpu" or "cuda". Throws UserError on another name.
+[[nodiscard]] Backend parse_backend(std::string_view name);
+
+/// Memory that a backend's kernels can reach.
+class Memory {
+public:
+    virtual ~Memory() = default;
+    [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+    virtual void copy_in(void* target, const std::byte* source, std::size_t bytes) = 0;
+    virtual void copy_out(std::byte* target, const void* source, std::size_t bytes) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<Memory> make_memory(Backend backend);
+
+/// Throws UserError where the backend is not available here, or where the program was planned for another kind of
+/// machine.
+[[nodiscard]] std::unique_ptr<Executor> make_executor(const Program& program, Backend backend, bool traced);
+
+}  // namespace stretto

@@ -1,0 +1,95 @@
+#include "tune/launch_clock.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "backends/cuda/limits.h"
+#include "base/error.h"
+#include "runtime/tensors.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kPattern = 1 << 20;  ///< elements of random values, repeated through a buffer
+constexpr std::uint32_t kMostIterations = 10'000;
+
+void fill(Memory& memory, void* target, const Buffer& buffer, std::uint64_t seed) {
+    const HostTensor pattern = random_tensor(buffer.dtype, {std::min(volume(buffer.shape), kPattern)}, seed);
+    const auto bytes = static_cast<std::size_t>(buffer.size_bytes());
+    for (std::size_t at = 0; at < bytes; at += pattern.size) {
+        memory.copy_in(static_cast<std::byte*>(target) + at, pattern.bytes.get(),
+                       std::min(pattern.size, bytes - at));
+    }
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+}  // namespace
+
+TimedProgram::TimedProgram(Compiled compiled, const Machine& machine, Backend backend)
+    : memory_(make_memory(backend)) {
+    program_.plan = std::move(compiled.plan);
+    program_.emission = std::move(compiled.emission);
+    program_.machine = machine;
+    executor_ = make_executor(program_, backend, false);
+    for (const Buffer& buffer : program_.plan.graph.regions.buffers) {
+        if (buffer.role == BufferRole::Arena || buffer.role == BufferRole::Constant) {
+            bindings_.push_back(nullptr);
+            continue;
+        }
+        storage_.push_back(memory_->allocate(static_cast<std::size_t>(buffer.size_bytes())));
+        bindings_.push_back(storage_.back().get());
+        if (buffer.role != BufferRole::Output) fill(*memory_, bindings_.back(), buffer, bindings_.size());
+    }
+}
+
+double TimedProgram::launch(std::uint32_t iterations) {
+    const auto start = std::chrono::steady_clock::now();
+    executor_->run(bindings_, nullptr, {.count = iterations, .stop = {}, .progress = nullptr});
+    executor_->synchronize();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::uint32_t TimedProgram::iterations_for(double launch_us) {
+    launch(1);
+    const double one = launch(1);
+    const double eight = launch(8);
+    const double each = std::max((eight - one) / 7, launch_us / kMostIterations);
+    return static_cast<std::uint32_t>(std::ceil(launch_us / each));
+}
+
+Clock launch_clock(Backend backend, const ClockSettings& settings) {
+    return [backend, settings](const Compiled& more, const Compiled& less, const Machine& machine) {
+        TimedProgram first(more, machine, backend);
+        TimedProgram second(less, machine, backend);
+        const std::uint32_t iterations = first.iterations_for(settings.launch_us);
+        second.launch(iterations);
+        std::vector<double> differences;
+        for (int round = 0; round < settings.rounds; ++round) {
+            const double longer = first.launch(iterations);
+            differences.push_back((longer - second.launch(iterations)) / iterations);
+        }
+        return median(std::move(differences));
+    };
+}
+
+Machine machine_here(Machine base, Backend backend) {
+    if (backend != Backend::Cuda) {
+        if (base.arch != "cpu") {
+            throw UserError("machine '" + base.name + "' is a GPU: probe it with --backend cuda");
+        }
+        return base;
+    }
+    const cuda::Limits limits = cuda::limits_of(cuda::use_context());
+    base.arch = limits.arch;
+    base.workers = limits.processors;
+    base.shared_bytes = limits.shared_bytes;
+    return base;
+}
+
+}  // namespace stretto
