@@ -152,13 +152,14 @@ private:
         dot_rows(packed, rows, row_of.data(), n.size(), weight.type(), depth_, lane_sum, sums, kLanes);
     }
 
-    /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order. In tiles each warp adds its
-    /// outputs' products itself, one k after the other.
+    /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order. In tiles of 16-bit products
+    /// each warp adds its outputs' products itself, one k after the other.
     template <class T>
     void direct_sums(std::size_t j, std::int64_t b, Range n, const T* left, std::int64_t rows, T* sums,
                      Buffers buffers, Workspace& workspace) const {
         const CompiledAccess& weight = weights_[j];
-        const std::int64_t shares = kind_ == abi::ProductKind::Tiles ? 1 : warps_;
+        const bool alone = kind_ == abi::ProductKind::Tiles && size_of(a_type_) == 2;
+        const std::int64_t shares = alone ? 1 : warps_;
         T* slices = workspace.scratch<T>(Scratch::Partials, rows * shares * kLanes);
         std::fill_n(slices, rows * shares * kLanes, T{0});
         std::array<T, kLanes> values;

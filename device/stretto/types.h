@@ -85,6 +85,15 @@ __device__ __forceinline__ void write(T* at, Value<T> value) {
 template <int N>
 struct Number {};
 
+template <bool First, class A, class B>
+struct Selected {
+    using Type = A;
+};
+template <class A, class B>
+struct Selected<false, A, B> {
+    using Type = B;
+};
+
 template <int Begin, int End, class Body>
 __device__ __forceinline__ void for_each_number(Body&& body) {
     if constexpr (Begin < End) {

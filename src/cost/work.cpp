@@ -63,7 +63,8 @@ Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
     const double rows = size(task.tile[0]) * size(task.tile[1]);
     const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
     const double touched = std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k;
-    if (product_kind(matmul) == abi::ProductKind::Tiles) return {0, 2 * products, touched};
+    const bool tensor = product_kind(matmul) == abi::ProductKind::Tiles && size_of(matmul.a_type) == 2;
+    if (tensor) return {0, 2 * products, touched};
     return {2 * products + rows * k * nodes, 0, touched};
 }
 

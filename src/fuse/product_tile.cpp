@@ -15,11 +15,15 @@ namespace {
 constexpr std::int64_t kMostStages = 6;
 constexpr std::int64_t kLeastStages =
     3;  ///< one being read, one being written, one that the slowest warp still reads
+/// The results of all warps, each with a tile of its own however small, are laid out where the stages were.
+constexpr std::int64_t kLeastScalarStages = 5;
 /// Sums of one thread, in registers: more would spill. Warp groups read operands from shared memory, other tensor-core
 /// products from registers; a loader's warp takes registers from all.
 constexpr std::int64_t kMostSums = 128;
 constexpr std::int64_t kMostSumsBesideLoader = 96;
 constexpr std::int64_t kMostPortableSums = 64;
+/// A warp of a tile of F32 products has so many rows and columns at least.
+constexpr std::int64_t kScalarSide = 32;
 /// Shared caches deliver more than memory.
 constexpr double kCacheSpeed = 1.3;
 /// What a task costs besides its product, in units of Machine::load_latency_us: filling the stages, storing the results.
@@ -44,22 +48,23 @@ public:
     Chooser(const MatMulRegion& region, const Machine& machine, bool streams)
         : region_(region),
           machine_(machine),
+          scalar_(region.a_type == DType::F32),
           bytes_((machine.shared_bytes - abi::kControlBytes) / (streams ? 2 : 1)),
-          most_sums_(machine.arch != "sm_90a" ? kMostPortableSums
-                     : streams                ? kMostSumsBesideLoader
-                                              : kMostSums),
+          most_sums_(scalar_ || machine.arch != "sm_90a" ? kMostPortableSums
+                     : streams                           ? kMostSumsBesideLoader
+                                                         : kMostSums),
           depth_(region.ragged ? region.ragged->expected : region.space[3]),
           weights_(static_cast<std::int64_t>(region.weights.size())) {}
 
     /// The cut of least time in at most so many parts; without a tile where none fits.
     [[nodiscard]] Cut best(std::int64_t most_parts) const {
         Cut best;
-        for (const std::int32_t rows : {64, 128}) {
-            for (const std::int32_t columns : {64, 128, 192, 256}) {
+        for (const std::int32_t rows : {32, 64, 128}) {
+            for (const std::int32_t columns : {32, 64, 128, 192, 256}) {
                 const ProductTile tile{rows, columns, stages(rows, columns)};
-                // Warp groups would share a panel of columns unevenly.
-                if (rows == 64 && columns == 192) continue;
-                if (tile.stages < kLeastStages || sums(tile) > most_sums_) continue;
+                if (!(scalar_ ? fits_lanes(tile) : fits_tensor_cores(tile))) continue;
+                if (tile.stages < (scalar_ ? kLeastScalarStages : kLeastStages) || sums(tile) > most_sums_)
+                    continue;
                 for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
                     const std::int64_t depth =
                         parts == 1 ? region_.space[3]
@@ -82,7 +87,18 @@ private:
 
     [[nodiscard]] std::int64_t sums(const ProductTile& tile) const {
         constexpr std::int64_t kLanes = 32;
-        return tile.rows * tile.columns * weights_ / (machine_.consumer_warps * kLanes);
+        const std::int64_t each = tile.rows * tile.columns / (machine_.consumer_warps * kLanes);
+        return std::max(each, scalar_ ? kScalarSide * kScalarSide / kLanes : 1) * weights_;
+    }
+
+    [[nodiscard]] bool fits_lanes(const ProductTile& tile) const {
+        return tile.rows <= machine_.consumer_warps * kScalarSide;
+    }
+
+    [[nodiscard]] static bool fits_tensor_cores(const ProductTile& tile) {
+        // Warp groups would share a panel of columns unevenly.
+        const bool uneven = tile.rows == 64 && tile.columns == 192;
+        return tile.rows >= 64 && tile.columns >= 64 && !uneven;
     }
 
     /// Whole tiles are computed, in rounds of one for each worker; the parts' results are stored, handed over, and read.
@@ -95,7 +111,8 @@ private:
         const double operations = 2 * tile.rows * columns;
         const double bytes = (tile.rows + columns) * static_cast<double>(size_of(region_.a_type));
         const double cache = kCacheSpeed * machine_.bandwidth;
-        const double each = std::max(operations / machine_.tensor_flops, bytes * machine_.workers / cache);
+        const double rate = scalar_ ? machine_.flops : machine_.tensor_flops;
+        const double each = std::max(operations / rate, bytes * machine_.workers / cache);
         const double ends = machine_.task_us + kEnds * machine_.load_latency_us;
         const double rounds = std::ceil(std::ceil(parts) * tiles / machine_.workers);
         const double product = rounds * (static_cast<double>(std::min(depth, k)) * each + ends);
@@ -106,6 +123,7 @@ private:
 
     const MatMulRegion& region_;
     const Machine& machine_;
+    bool scalar_;  ///< without tensor cores
     std::int64_t bytes_;
     std::int64_t most_sums_;
     std::int64_t depth_;  ///< values of k that a row is expected to take
@@ -117,13 +135,15 @@ bool can_be_cut(const MatMulRegion& region) {
     if (!has_many_rows(region.space, region.a_type) || left == nullptr || !plain_weights(region))
         return false;
     const auto lies = plain_operand(*left, 1);
+    if (region.ragged && size_of(region.a_type) != 2) return false;
     return lies && (!lies->column || !has_ragged_rows(region));
 }
 
 }  // namespace
 
 bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type) {
-    return space[1] >= kManyRows && is_narrow_float(type) && size_of(type) == 2;
+    const bool has_tiles = type == DType::F32 || (is_narrow_float(type) && size_of(type) == 2);
+    return space[1] >= kManyRows && has_tiles;
 }
 
 void cut_products(RegionGraph& graph, const Machine& machine) {

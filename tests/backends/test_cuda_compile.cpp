@@ -139,6 +139,27 @@ TEST_P(CudaCompile, BuildsProductsOfManyRowsWithoutSpills) {
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << kernel.log;
 }
 
+TEST_P(CudaCompile, BuildsExactProductsOfManyRowsWithoutSpills) {
+    sample::PlanBuilder plan;
+    const std::array<std::int64_t, 4> space{1, 1024, 768, 3072};
+    const BufferId x = plan.buffer("x", DType::F32, {1024, 3072}, BufferRole::Input);
+    const BufferId w = plan.buffer("w", DType::F32, {768, 3072}, BufferRole::Parameter);
+    int number = 0;
+    for (const ProductTile& tile : {ProductTile{32, 32, 6}, {32, 128, 5}, {64, 64, 5}, {128, 128, 5}}) {
+        for (const bool columns : {false, true}) {
+            const std::string name = "y" + std::to_string(number++);
+            const BufferId y = plan.buffer(name, DType::F32, {1024, 768}, BufferRole::Output);
+            MatMulRegion region = sample::tiled(plan, x, w, y, space, tile, columns);
+            region.a_type = DType::F32;
+            plan.add(name, region, {Range{0, 1}, {0, tile.rows}, {0, tile.columns}, {}});
+        }
+    }
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
 TEST_P(CudaCompile, BuildsDoublePrecision) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F64, {4, 100}, BufferRole::Input);

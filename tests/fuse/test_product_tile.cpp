@@ -10,11 +10,12 @@
 namespace stretto {
 namespace {
 
-RegionGraph product(std::int64_t m, std::int64_t n, std::int64_t k, bool squared = false) {
+RegionGraph product(std::int64_t m, std::int64_t n, std::int64_t k, bool squared = false,
+                    DType type = DType::BF16) {
     GraphBuilder b;
-    Tensor x = b.input(Role::User, "x", DType::BF16, {m, k});
-    if (squared) x = b.apply(Op::Mul, {x, x}, DType::BF16);
-    b.output(b.linear(x, b.input(Role::Parameter, "w", DType::BF16, {n, k}), std::nullopt), "y");
+    Tensor x = b.input(Role::User, "x", type, {m, k});
+    if (squared) x = b.apply(Op::Mul, {x, x}, type);
+    b.output(b.linear(x, b.input(Role::Parameter, "w", type, {n, k}), std::nullopt), "y");
     return fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Fused);
 }
 
@@ -29,6 +30,12 @@ TEST(ProductTile, ManyRowsAreComputedInTilesAndFewAreStreamed) {
     const RegionGraph few = product(8, 4096, 512);
     EXPECT_EQ(matmul(few, 0).tile, ProductTile{});
     EXPECT_TRUE(matmul(few, 0).streamed);
+}
+
+TEST(ProductTile, FewExactResultsAreDealtToMoreWorkersThanTensorCoresWouldTake) {
+    EXPECT_EQ(matmul(product(64, 256, 256, false, DType::F32), 0).tile, (ProductTile{32, 32, 6}));
+    EXPECT_GE(matmul(product(64, 256, 256), 0).tile.rows, 64);
+    EXPECT_EQ(matmul(product(64, 256, 256, false, DType::F64), 0).tile, ProductTile{});
 }
 
 TEST(ProductTile, ALeftSideOfManyRowsIsStoredFirst) {

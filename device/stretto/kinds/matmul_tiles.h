@@ -2,6 +2,7 @@
 
 #include "stretto/kinds/left_side.h"
 #include "stretto/tile/group_tile.h"
+#include "stretto/tile/scalar_tile.h"
 #include "stretto/tile/vector.h"
 #include "stretto/tile/warp_tile.h"
 
@@ -71,27 +72,24 @@ class MatMulTiles {
         }
     };
 
-    template <class Config>
-    using Portable =
-        WarpTile<Config, Element, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+    /// The way of multiplying that an element and the machine allow.
+    template <class Config, class T>
+    struct Choice {
+        using Portable = WarpTile<Config, T, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    template <class Config>
-    using Grouped =
-        GroupTile<Config, Element, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
-    template <class Config, bool = Grouped<Config>::kFits>
-    struct Chosen {
-        using Type = Grouped<Config>;
-    };
-    template <class Config>
-    struct Chosen<Config, false> {
-        using Type = Portable<Config>;
-    };
+        using Grouped = GroupTile<Config, T, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+        using Type = typename Selected<Grouped::kFits, Grouped, Portable>::Type;
 #else
-    template <class Config>
-    struct Chosen {
-        using Type = Portable<Config>;
-    };
+        using Type = Portable;
 #endif
+    };
+    template <class Config>
+    struct Choice<Config, float> {
+        using Type =
+            ScalarTile<Config, float, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+    };
+    template <class Config>
+    using Chosen = typename Choice<Config, Element>::Type;
 
 public:
     template <class Config>
@@ -100,7 +98,7 @@ public:
         const F f{Operands(record, launch)};
         const MatMulTile<F> tile(record);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
-            typename Chosen<Config>::Type::Sums sums[F::kWeights] = {};
+            typename Chosen<Config>::Sums sums[F::kWeights] = {};
             multiply<Config>(f, b, tile, sums);
             store<Config>(f, b, tile, sums);
             if (b + 1 < tile.b.end) consumer_barrier<Config>();
@@ -144,7 +142,7 @@ private:
     template <class Config, class Sums>
     static __device__ __forceinline__ void multiply(const F& f, I32 b, const MatMulTile<F>& tile,
                                                     Sums (&sums)[F::kWeights]) {
-        using Tile = typename Chosen<Config>::Type;
+        using Tile = Chosen<Config>;
         // A stage is written again only after the barrier that shows that nobody reads it any more.
         constexpr I32 kAhead = F::kStages - 1 - Tile::kRunning;
         const Ranges<Config> ranges(f, b, tile);
@@ -177,7 +175,7 @@ private:
     template <class Config, class Sums>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
                                                  const Sums (&sums)[F::kWeights]) {
-        using Tile = typename Chosen<Config>::Type;
+        using Tile = Chosen<Config>;
         constexpr I32 kRows = Tile::kDown * 16;
         constexpr I32 kColumns = Tile::kAcross * 8;
         constexpr I32 kStride = kColumns + 8;
@@ -191,7 +189,14 @@ private:
             *reinterpret_cast<float2*>(at) =
                 make_float2(sums[w][i][j][half * 2], sums[w][i][j][half * 2 + 1]);
         });
-        __syncwarp();
+        if constexpr (Tile::kShares > 1) {
+            consumer_barrier<Config>();
+        } else {
+            __syncwarp();
+        }
+        constexpr I32 kTileWarps = Config::kWarps / Tile::kShares;
+        constexpr I32 kShare = kMatrix * F::kWeights * kTileWarps;
+        const float* first = mine - Tile::share() * kShare;
         constexpr I32 kPerRow = kColumns / F::kVector;
         constexpr I32 kRounds = kRows * kPerRow / 32;
         constexpr I32 kAhead = kRounds < kMostAhead ? kRounds : kMostAhead;
@@ -200,7 +205,7 @@ private:
         const I32 n0 = tile.n.begin + Tile::first_column();
         // Groups whose loads are on their way together.
 #pragma unroll 1
-        for (I32 round = 0; round < kRounds; round += kAhead) {
+        for (I32 round = Tile::share() * kAhead; round < kRounds; round += kAhead * Tile::kShares) {
             Early early[kAhead];
             const auto for_each_group = [&](auto&& body) {
 #pragma unroll
@@ -214,7 +219,8 @@ private:
             };
             for_each_group([&](I32 i, I32 row, I32 column) { early[i] = load(f, b, m0 + row, n0 + column); });
             for_each_group([&](I32 i, I32 row, I32 column) {
-                store_group(f, b, m0 + row, n0 + column, mine + row * kStride + column, kMatrix, early[i]);
+                store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column,
+                                                   first + row * kStride + column, kMatrix, early[i]);
             });
         }
     }
@@ -247,22 +253,28 @@ private:
         }
     }
 
-    /// Stores kVector neighbouring results; those of a weight begin at `sums`, those of the next `matrix` further.
+    /// Stores kVector neighbouring results; those of a weight begin at `sums`, those of the next `matrix` further, those of
+    /// another warp's share of k `Distance` further.
+    template <int Shares, I32 Distance>
     static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float* sums,
                                                        I32 matrix, Early& early) {
         float acc[F::kWeights * F::kVector];
-        if constexpr (F::kVector > 1) {
+#pragma unroll
+        for (int share = 0; share < Shares; ++share) {
 #pragma unroll
             for (int w = 0; w < F::kWeights; ++w) {
-                const auto vector = read_vector<F::kVector>(sums + w * matrix);
+                const auto vector = read_vector<F::kVector>(sums + share * Distance + w * matrix);
 #pragma unroll
-                for (int v = 0; v < F::kVector; ++v) acc[w * F::kVector + v] = vector.elements[v];
+                for (int v = 0; v < F::kVector; ++v) {
+                    float& sum = acc[w * F::kVector + v];
+                    sum = share == 0 ? vector.elements[v] : sum + vector.elements[v];
+                }
             }
+        }
+        if constexpr (F::kVector > 1) {
             f.store_vector(b, m, n, acc, nullptr, early);
         } else {
             await(f, early, [&] { return f.load(b, m, n); });
-#pragma unroll
-            for (int w = 0; w < F::kWeights; ++w) acc[w] = sums[w * matrix];
             f.store(b, m, n, acc, nullptr, early);
         }
     }

@@ -23,8 +23,10 @@ public:
     static constexpr int kDown = 1;
     static constexpr int kAcross = kColumns / 8;
     static constexpr int kRunning = 1;
+    static constexpr int kShares = 1;
     using Sums = float[kDown][kAcross][4];
 
+    [[nodiscard]] static __device__ __forceinline__ I32 share() { return 0; }
     [[nodiscard]] static __device__ __forceinline__ I32 first_row() {
         return group() % kGroupsDown * 64 + static_cast<I32>(threadIdx.x / 32 % 4) * 16;
     }

@@ -38,9 +38,12 @@ public:
     static constexpr int kAcross = kColumns / 8;
     /// Blocks of k whose products may still run when `multiply` returns.
     static constexpr int kRunning = 0;
+    /// Warps that share the values of k of the same results: their sums are added in the order of share().
+    static constexpr int kShares = 1;
     static_assert(kRows % 16 == 0 && kColumns % 8 == 0);
     using Sums = float[kDown][kAcross][4];
 
+    [[nodiscard]] static __device__ __forceinline__ I32 share() { return 0; }
     /// Where this warp's results begin.
     [[nodiscard]] static __device__ __forceinline__ I32 first_row() { return warp() % kWarpsDown * kRows; }
     [[nodiscard]] static __device__ __forceinline__ I32 first_column() {
