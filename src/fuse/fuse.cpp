@@ -13,6 +13,7 @@
 #include "fuse/expand.h"
 #include "fuse/fresh.h"
 #include "fuse/join.h"
+#include "fuse/join_products.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
 #include "fuse/product_tile.h"
@@ -177,6 +178,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
         }
         result.buffers = buffers.take();
         join_maps(result);
+        join_products(result);
         cut_products(result, machine);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         return result;

@@ -96,9 +96,23 @@ struct Retype {
     }
 };
 
+struct DropRoundings {
+    static void stores(std::vector<Store>& list) {
+        for (Store& store : list) {
+            // The coordinates of an indirect store are named by node number.
+            if (store.indices.empty()) store.expr = widened(store.expr);
+        }
+    }
+    void operator()(MapRegion& region) const { stores(region.stores); }
+    void operator()(MatMulRegion& region) const { stores(region.stores); }
+    void operator()(ReduceRegion&) const {}
+    void operator()(AttentionRegion&) const {}
+};
+
 }  // namespace
 
 void widen_intermediates(RegionGraph& graph) {
+    for (Region& region : graph.regions) std::visit(DropRoundings{}, region.body);
     const std::vector<bool> chosen = choose(graph);
     for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
         if (chosen[b]) graph.buffers[b].dtype = DType::F32;
