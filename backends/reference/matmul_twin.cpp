@@ -6,6 +6,7 @@
 #include "backends/reference/dot.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/warp.h"
+#include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 #include "fuse/ragged.h"
 
@@ -28,6 +29,7 @@ public:
           a_type_(region.a_type),
           weights_(region.weights.begin(), region.weights.end()),
           kind_(product_kind(region)),
+          shares_(left_shares(region, consumer_warps)),
           stores_(compiled(region.stores)) {}
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
@@ -76,22 +78,24 @@ private:
         }
     }
 
-    /// Thread t of all consumer threads adds the terms k = t, t + threads, ...; warps add by butterfly, then in order.
+    /// Thread t of a row's threads adds the terms of groups t, t + threads, ... of neighbours; warps add by butterfly, then
+    /// in order.
     template <class T>
     std::vector<double> row_stats(std::int64_t b, std::int64_t m, Buffers buffers,
                                   Workspace& workspace) const {
         std::vector<double> stats;
-        std::vector<T> threads(static_cast<std::size_t>(warps_ * kWarp));
+        std::vector<T> threads(static_cast<std::size_t>(shares_.row_warps * kWarp));
         for (const CompiledStat& stat : stats_) {
             std::fill(threads.begin(), threads.end(), T{0});
             std::array<T, kLanes> terms;
             each_block(b, m, stats, [&](const Block& block, std::int64_t k) {
                 convert_lanes(stat.term.run(block, buffers, workspace), stat.term.domain(), terms.data(),
                               kDomain<T>, block.lanes);
-                for (std::int32_t i = 0; i < block.lanes; ++i) threads[(k + i) % threads.size()] += terms[i];
+                for (std::int32_t i = 0; i < block.lanes; ++i)
+                    threads[(k + i) / shares_.width % threads.size()] += terms[i];
             });
             T sum{0};
-            for (std::int32_t warp = 0; warp < warps_; ++warp)
+            for (std::int64_t warp = 0; warp < shares_.row_warps; ++warp)
                 sum += butterfly_sum(threads.data() + warp * kWarp);
             const std::array<std::int64_t, 4> at{b, m, 0, 0};
             const void* accumulator = &sum;
@@ -212,6 +216,7 @@ private:
     DType a_type_;
     std::vector<CompiledAccess> weights_;
     abi::ProductKind kind_;
+    LeftShares shares_;
     std::vector<CompiledStore> stores_;
 };
 

@@ -39,9 +39,9 @@ void print_struct(std::string& out, const CudaStruct& early) {
         std::string ready;
         std::string missing;
         for (const CudaStruct::Word& word : early.words) {
-            fmt::format_to(std::back_inserter(ready), "{}{}.tag == tag", ready.empty() ? "" : " && ",
+            fmt::format_to(std::back_inserter(ready), "{}{}.ready(tag)", ready.empty() ? "" : " && ",
                            word.member);
-            fmt::format_to(std::back_inserter(missing), "{}.tag != tag ? {}u : ", word.member, word.slot);
+            fmt::format_to(std::back_inserter(missing), "!{}.ready(tag) ? {}u : ", word.member, word.slot);
         }
         fmt::format_to(to, "        __device__ __forceinline__ bool ready(U32 tag) const {{ return {}; }}\n",
                        ready);

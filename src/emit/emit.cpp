@@ -28,11 +28,11 @@ struct Kinds {
 };
 
 /// One kind for all regions that differ in their buffers only, in order of first use.
-Kinds distinct_kinds(const RegionGraph& graph) {
+Kinds distinct_kinds(const RegionGraph& graph, std::int64_t warps) {
     Kinds out;
     std::map<std::string, std::uint32_t> known;
     for (const Region& region : graph.regions) {
-        CudaKind kind = kind_of(graph, region);
+        CudaKind kind = kind_of(graph, region, warps);
         const auto number = static_cast<std::uint32_t>(out.kinds.size());
         const auto [found, is_new] = known.try_emplace(kind.task_template + print(kind.functor), number);
         out.of_region.push_back(found->second);
@@ -73,7 +73,7 @@ void check_ring(const Plan& plan) {
 
 Emission emit(const Plan& plan, const Machine& machine) {
     check_ring(plan);
-    Kinds kinds = distinct_kinds(plan.graph.regions);
+    Kinds kinds = distinct_kinds(plan.graph.regions, plan.shared.warps);
     const Records records = make_records(plan, kinds.of_region);
     Emission out;
     for (const CudaKind& kind : kinds.kinds) out.kinds.push_back(kind.functor.name);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "emit/cuda_types.h"
 #include "emit/functor_writer.h"
+#include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
 #include "fuse/reduce_lanes.h"
@@ -64,7 +65,8 @@ const char* template_of(ReduceLanes::Way way) {
 /// Builds the kind of one region.
 class KindBuilder : FunctorWriter {
 public:
-    KindBuilder(const RegionGraph& graph, const Region& region) : FunctorWriter(graph, region) {}
+    KindBuilder(const RegionGraph& graph, const Region& region, std::int64_t warps)
+        : FunctorWriter(graph, region), warps_(warps) {}
 
     CudaKind operator()(const MapRegion& region) {
         kind_.task_template = "Map";
@@ -339,42 +341,49 @@ private:
         }
     }
 
+    /// The functions compute the element k + v, of neighbours that are loaded together.
     void add_prologue(const MatMulRegion& region, DType acc) {
-        kind_.functor.constants.push_back(constant("kStats", static_cast<std::int64_t>(region.stats.size())));
-        kind_.functor.constants.push_back(constant("kInner", inner_stats(region)));
-        const Scope scope{{coordinate("b", region.space[0]), coordinate("m", region.space[1]), "0",
+        const LeftShares shares = left_shares(region, warps_);
+        for (const CudaMember& member :
+             {constant("kStats", static_cast<std::int64_t>(region.stats.size())),
+              constant("kInner", inner_stats(region)), constant("kWidth", shares.width),
+              constant("kRowWarps", shares.row_warps)}) {
+            kind_.functor.constants.push_back(member);
+        }
+        const Scope first{{coordinate("b", region.space[0]), coordinate("m", region.space[1]), "0",
                            coordinate("k", region.space[3])},
                           "sum",
                           acc};
-        const std::vector<CudaMember> at{{"I32", "b", ""},
-                                         {"I32", "m", ""},
-                                         {"I32", "k", ""},
-                                         {"const Acc*", "stat", ""},
-                                         {"const LeftEarly&", "early", ""}};
+        Scope scope = first;
+        if (shares.width > 1) scope.coordinates[3] = "(k + v)";
+        const CudaMember b{"I32", "b", ""}, m{"I32", "m", ""}, k{"I32", "k", ""}, v{"I32", "v", ""},
+            stat{"const Acc*", "stat", ""}, early_left{"const LeftEarly&", "early", ""};
         CudaStruct early{"LeftEarly", {}, {}};
-        Statements loads(pointers_, scope);
+        Statements loads(pointers_, first);
         std::string values;
+        const auto known = [&](const Expr& expr) {
+            return shares.width > 1 ? known_vectors(loads, expr, 3, shares.width, early, values)
+                                    : known_early(loads, expr, early, values);
+        };
         // `a` is rounded when it is staged, in the type of the staged elements.
         const DType wide = is_narrow_float(region.a_type) ? DType::F32 : region.a_type;
         for (std::size_t j = 0; j < region.stats.size(); ++j) {
             const CudaMember which{fmt::format("Number<{}>", j), "", ""};
             Statements term(pointers_, scope);
-            const Statements::Known known = known_early(loads, region.stats[j].term, early, values);
-            const std::string value = term.evaluate(region.stats[j].term, known).back();
+            const std::string value = term.evaluate(region.stats[j].term, known(region.stats[j].term)).back();
             term.add(fmt::format("return {};", converted(value, region.stats[j].term.type(), acc)));
-            add_function("Acc", "stat_term", {which, at[0], at[1], at[2], at[3], at[4]}, term.take());
-            Scope finish = scope;
+            add_function("Acc", "stat_term", {which, b, m, k, v, stat, early_left}, term.take());
+            Scope finish = first;
             finish.coordinates[3] = "0";
-            add_function("Acc", "stat_finish", {which, at[0], at[1], {"Acc", "sum", ""}, at[3]},
+            add_function("Acc", "stat_finish", {which, b, m, {"Acc", "sum", ""}, stat},
                          returned(region.stats[j].finish, finish, acc, {}));
         }
         Statements body(pointers_, scope);
-        const Statements::Known known = known_early(loads, region.a, early, values);
+        const std::string result = body.evaluate(region.a, known(region.a)).back();
         loads.add(fmt::format("return {{{}}};", values));
-        add_function("LeftEarly", "load_left", {at[0], at[1], at[2]}, loads.take());
-        const std::string result = body.evaluate(region.a, known).back();
+        add_function("LeftEarly", "load_left", {b, m, k}, loads.take());
         body.add(fmt::format("return {};", converted(result, region.a.type(), wide)));
-        add_function("Acc", "left", {at[0], at[1], at[2], at[3], at[4]}, body.take());
+        add_function("Acc", "left", {b, m, k, v, stat, early_left}, body.take());
         kind_.functor.structs.push_back(std::move(early));
     }
 
@@ -415,12 +424,14 @@ private:
         }
         return region.weights.front().type;
     }
+
+    std::int64_t warps_;  ///< consumer warps of a worker
 };
 
 }  // namespace
 
-CudaKind kind_of(const RegionGraph& graph, const Region& region) {
-    return std::visit(KindBuilder(graph, region), region.body);
+CudaKind kind_of(const RegionGraph& graph, const Region& region, std::int64_t warps) {
+    return std::visit(KindBuilder(graph, region, warps), region.body);
 }
 
 std::string type_name(const std::string& region_name) {

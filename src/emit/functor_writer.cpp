@@ -98,6 +98,19 @@ Statements::Known FunctorWriter::known_early(Statements& loads, const Expr& expr
     return known;
 }
 
+Statements::Known FunctorWriter::known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
+                                               std::int64_t count, CudaStruct& early, std::string& values) {
+    Statements::Known known;
+    for (const Statements::EarlyLoad& load : loads.early_vectors(expr, dim, count)) {
+        const std::string member = kept(load, early, values);
+        const char* value = load.vector ? ".value(v)" : load.words ? ".value()" : "";
+        known[load.node] = load.vector || load.words
+                               ? converted(member + value, load.element, expr.nodes[load.node].type)
+                               : member;
+    }
+    return known;
+}
+
 void FunctorWriter::add_stores(const std::vector<Store>& list, const Place& place) {
     CudaStruct early{"Early", {}, {}};
     std::string values;
@@ -164,13 +177,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     std::vector<std::string> ends;
     for (std::size_t s = 0; s < list.size(); ++s) {
         const Store& store = list[s];
-        Statements::Known known;
-        for (const Statements::EarlyLoad& load : loads.early_vectors(store.expr, dim, count)) {
-            const std::string member = kept(load, early, values);
-            known[load.node] =
-                load.vector ? converted(member + ".value(v)", load.element, store.expr.nodes[load.node].type)
-                            : member;
-        }
+        const Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;

@@ -37,6 +37,10 @@ protected:
     static Statements::Known known_early(Statements& loads, const Expr& expr, CudaStruct& early,
                                          std::string& values);
 
+    /// The same of loads that `count` neighbours along dimension `dim` make in one; of neighbour `v`.
+    static Statements::Known known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
+                                           std::int64_t count, CudaStruct& early, std::string& values);
+
     /// Where a region's stores are evaluated.
     struct Place {
         Scope scope;

@@ -104,25 +104,22 @@ std::vector<std::string> Statements::evaluate(const Expr& expr, const Known& kno
     return variables;
 }
 
+Statements::EarlyLoad Statements::early_load(const Expr& expr, std::size_t i) {
+    const ExprNode& node = expr.nodes[i];
+    const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
+    const auto slot = pointers_.words(BufferId(access.source));
+    if (!slot) return {i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt};
+    const std::string inside = index(access, {}).inside;
+    const std::string value = inside.empty()
+                                  ? fmt::format("ask({})", address(access))
+                                  : fmt::format("ask_where({}, {}, words.tag())", inside, address(access));
+    return {i, fmt::format("Word<{}>", element_name(access.type)), value, access.type, slot};
+}
+
 std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
     std::vector<EarlyLoad> loads;
     for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
-        const ExprNode& node = expr.nodes[i];
-        if (node.op != Op::Load || !node.args.empty()) continue;
-        const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
-        const BufferId buffer(access.source);
-        const auto slot = pointers_.words(buffer);
-        if (!slot) {
-            loads.push_back({i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt});
-            continue;
-        }
-        const std::string type = fmt::format("Word<{}>", element_name(access.type));
-        const IndexText at = index(access, {});
-        const std::string address = fmt::format("{} + ({})", pointers_.name(buffer), at.offset);
-        std::string value = at.inside.empty()
-                                ? fmt::format("ask({})", address)
-                                : fmt::format("ask_where({}, {}, words.tag())", at.inside, address);
-        loads.push_back({i, type, std::move(value), access.type, slot});
+        if (expr.nodes[i].op == Op::Load && expr.nodes[i].args.empty()) loads.push_back(early_load(expr, i));
     }
     return loads;
 }
@@ -135,11 +132,14 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
         if (node.op != Op::Load || !node.args.empty()) continue;
         const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
         if (lies_in_groups(access.map, dim, count)) {
-            loads.push_back({i, fmt::format("Vector<{}, {}>", element_name(access.type), count),
-                             fmt::format("read_vector<{}>({})", count, address(access)), access.type,
-                             std::nullopt, true});
+            const auto slot = pointers_.words(BufferId(access.source));
+            loads.push_back(
+                {i,
+                 fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count),
+                 fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count, address(access)),
+                 access.type, slot, true});
         } else if (!moves_within_groups(access.map, dim, count)) {
-            loads.push_back({i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt});
+            loads.push_back(early_load(expr, i));
         }
     }
     return loads;

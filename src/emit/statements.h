@@ -58,10 +58,10 @@ public:
         std::string value;  ///< what to load
         DType element = DType::F32;
         std::optional<std::size_t> words;  ///< operand slot, where it yields a Word<> that may not be ready
-        bool vector = false;               ///< it yields a Vector<> of neighbours
+        bool vector = false;               ///< it yields neighbours: a Vector<>, or a WordVector<>
     };
     [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
-    /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same. No words.
+    /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same.
     [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
@@ -77,6 +77,8 @@ public:
     [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
 
 private:
+    /// Node i of `expr`, a load.
+    [[nodiscard]] EarlyLoad early_load(const Expr& expr, std::size_t i);
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);

@@ -107,12 +107,29 @@ TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {
     EXPECT_NE(source.find(R"(    struct LeftEarly {
         static constexpr bool kWords = true;
         Word<float> e0;
-        __device__ __forceinline__ bool ready(U32 tag) const { return e0.tag == tag; }
-        __device__ __forceinline__ U32 missing(U32 tag) const { return e0.tag != tag ? 0u : kNoneMissing; }
+        __device__ __forceinline__ bool ready(U32 tag) const { return e0.ready(tag); }
+        __device__ __forceinline__ U32 missing(U32 tag) const { return !e0.ready(tag) ? 0u : kNoneMissing; }
     };)"),
               std::string::npos)
         << source;
     EXPECT_NE(source.find("return {ask(p0 + (k))};"), std::string::npos) << source;
+}
+
+TEST(Emit, NeighboursOfALeftSideAreAskedForTogether) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::BF16, {1, 2048}, BufferRole::Arena);
+    const BufferId gate = plan.buffer("gate", DType::BF16, {8, 2048}, BufferRole::Parameter);
+    const BufferId up = plan.buffer("up", DType::BF16, {8, 2048}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::BF16, {1, 8}, BufferRole::Output);
+    plan.add("gated", sample::gated(plan, x, gate, up, y, {1, 1, 8, 2048}),
+             {Range{0, 1}, {0, 1}, {0, 8}, {}});
+    plan.tag_arena();
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    for (const char* line :
+         {"static constexpr I32 kWidth = 8;", "static constexpr I32 kRowWarps = 8;",
+          "WordVector<BF16, 8> e0;", "return {ask_vector<8>(p0 + (k))};", "early.e0.value(v)"}) {
+        EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
+    }
 }
 
 TEST(Emit, LoadsWaitForTheWordsThatTheyReadAndStoresTagThoseThatTheyWrite) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "stretto/operands.h"
+#include "stretto/tile/pairs.h"
+#include "stretto/tile/vector.h"
 
 namespace stretto::device {
 
@@ -34,21 +36,24 @@ template <class F>
 }
 
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
-/// layout of abi::matmul_scratch).
-/// F: kB, kM, kK, kStats, kInner, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly whose words may be
-/// missing, left(b, m, k, stat, early), stat_term(Number<j>, b, m, k, stat, early), stat_finish(Number<j>, b, m, sum, stat);
-/// `stat` holds the earlier statistics. The first kInner of them must be known before the left side and the terms of
-/// the others, which are summed while the left side is staged.
+/// layout of abi::matmul_scratch). Rows are staged side by side, each by kRowWarps warps, kWidth neighbours a thread.
+/// F: kB, kM, kK, kStats, kInner, kWidth, kRowWarps, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly of
+/// kWidth neighbours whose words may be missing; of neighbour v left(b, m, k, v, stat, early) and stat_term(Number<j>, b, m,
+/// k, v, stat, early); stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics. The first kInner of them
+/// must be known before the left side and the terms of the others, which are summed while the left side is staged.
 /// Panels: rows are laid out for the tensor cores of MatMulPanels; `row` then gives bytes, not elements in order.
 template <class F, class Config, bool Panels = false>
 class LeftSide {
+    /// Rows that are staged at one time. A thread may have several, one after the other, unless kOneRowEach.
+    static constexpr I32 kRowsTogether = Config::kWarps / F::kRowWarps;
+    static constexpr bool kOneRowEach = F::kM <= kRowsTogether;
+
 public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
     static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element), Panels));
-    static constexpr int kRounds = (F::kK + Config::kThreads - 1) / Config::kThreads;
-    /// A single row's last step of summing waits for `finish`.
-    static constexpr bool kFinishesLate = F::kM == 1 && F::kInner < F::kStats;
+    /// The last step of summing waits for `finish`.
+    static constexpr bool kFinishesLate = kOneRowEach && F::kInner < F::kStats;
     struct Stats {
         Acc values[F::kStats == 0 ? 1 : F::kStats];
     };
@@ -68,33 +73,30 @@ public:
     /// Evaluates the prologue for all rows of batch `b`. Every consumer thread takes part; ends with their barrier.
     /// `finish` takes the result.
     [[nodiscard]] __device__ __forceinline__ Stats stage(const F& f, I32 b) const {
-        Batch<1> kept{};
-        if constexpr (kIsKept) kept = load<1>(f, b, 0, 0);
+        Batch kept{};
+        if constexpr (kIsKept) {
+            if (first_row() < tile_.rows()) kept = load(f, b, first_row(), 0);
+        }
         for_each_number<0, F::kInner>([&]<int J>(Number<J> j) {
-            for (I32 m = 0; m < tile_.rows(); ++m) sum_inner(f, j, kept, b, m);
+            for_each_row([&](I32 m) { sum_inner(f, j, kept, b, m); });
             consumer_barrier<Config>();
         });
-        Stats sums[kRowsAhead];
-        for (I32 m = 0; m < tile_.rows(); m += kRowsAhead) {
-            stage_rows(f, kept, b, m, sums);
-            if constexpr (!kFinishesLate) {
-#pragma unroll
-                for (int i = 0; i < kRowsAhead; ++i) {
-                    if (m + i < tile_.rows()) add_outer(sums[i], m + i);
-                }
-            }
-        }
+        Stats sums{};
+        for_each_row([&](I32 m) {
+            sums = stage_row(f, kept, b, m);
+            if constexpr (!kFinishesLate) add_outer(sums, m);
+        });
         consumer_barrier<Config>();
-        return sums[0];
+        return sums;
     }
 
     /// Ends the sums of the statistics that the stores use, some work after the staging; a barrier must follow before
     /// `statistics` of all.
     __device__ __forceinline__ void finish(const Stats& sums) const {
-        if constexpr (kFinishesLate) add_outer(sums, 0);
+        if constexpr (kFinishesLate) for_each_row([&](I32 m) { add_outer(sums, m); });
     }
 
-    /// The first `Count` statistics of a row, from the partial sums of all warps.
+    /// The first `Count` statistics of a row, from the partial sums of its warps.
     template <int Count>
     [[nodiscard]] __device__ __forceinline__ Stats statistics(const F& f, I32 b, I32 m) const {
         Stats stats{};
@@ -103,7 +105,7 @@ public:
                 const Acc* sums = partial(J, m);
                 Acc sum = sums[0];
 #pragma unroll
-                for (int warp = 1; warp < Config::kWarps; ++warp) sum += sums[warp];
+                for (int warp = 1; warp < F::kRowWarps; ++warp) sum += sums[warp];
                 stats.values[J] = f.stat_finish(j, b, tile_.m.begin + m, sum, stats.values);
             });
         }
@@ -111,57 +113,68 @@ public:
     }
 
 private:
-    /// Elements that one thread loads before it uses the first, as many as 128 bytes of registers hold: rounds of a row,
-    /// in batches of one size, and rows.
-    static constexpr int kFit = 128 / static_cast<int>(sizeof(typename F::LeftEarly));
+    using Early = typename F::LeftEarly;
+    static constexpr I32 kRowThreads = F::kRowWarps * 32;
+    static constexpr I32 kGroups = F::kK / F::kWidth;  ///< of neighbours, in a row
+    static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
+    /// Groups that one thread loads before it uses the first, as many as 128 bytes of registers hold, in batches of one size.
+    static constexpr int kFit = 128 / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFit < 1 ? 1 : kFit > 8 ? 8 : kFit;
     static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
     static constexpr int kRoundsAhead = (kRounds + kBatches - 1) / kBatches;
-    static constexpr int kRowsAhead = F::kM < kAhead / kRoundsAhead ? F::kM : kAhead / kRoundsAhead;
-    /// What is loaded of a single row stays in registers for all that need it.
-    static constexpr bool kIsKept = F::kM == 1 && kRounds <= kAhead;
+    /// What is loaded of a thread's only row stays in registers for all that need it.
+    static constexpr bool kIsKept = kOneRowEach && kRounds <= kAhead;
 
-    template <int Rows>
     struct Batch {
-        typename F::LeftEarly values[Rows][kRoundsAhead];
+        Early values[kRoundsAhead];
     };
 
-    /// Calls body(row, round, k) for this thread's elements of `Rows` rows from m on, from a round on.
-    template <int Rows, class Body>
-    __device__ __forceinline__ void for_each_of_batch(I32 m, I32 round, Body&& body) const {
-        constexpr bool kAlwaysInside = kRounds % kRoundsAhead == 0 && kRounds * Config::kThreads == F::kK;
-        const I32 first = round * Config::kThreads + thread_here();
+    /// The first row of this thread; warps that are left over have none.
+    [[nodiscard]] __device__ __forceinline__ I32 first_row() const {
+        if constexpr (kRowsTogether == 1 && Config::kWarps == F::kRowWarps) return 0;
+        const I32 row = thread_here() / kRowThreads;
+        return row < kRowsTogether ? row : tile_.rows();
+    }
+
+    template <class Body>
+    __device__ __forceinline__ void for_each_row(Body&& body) const {
+        if constexpr (kOneRowEach) {
+            if (first_row() < tile_.rows()) body(first_row());
+        } else {
+            for (I32 m = first_row(); m < tile_.rows(); m += kRowsTogether) body(m);
+        }
+    }
+
+    /// Calls body(round, k) for this thread's groups of a row, from a round on.
+    template <class Body>
+    static __device__ __forceinline__ void for_each_of_batch(I32 round, Body&& body) {
+        constexpr bool kAlwaysInside = kRounds % kRoundsAhead == 0 && kRounds * kRowThreads == kGroups;
+        const I32 first = round * kRowThreads + thread_here() % kRowThreads;
 #pragma unroll
-        for (int i = 0; i < Rows; ++i) {
-#pragma unroll
-            for (int r = 0; r < kRoundsAhead; ++r) {
-                const I32 k = first + r * Config::kThreads;
-                if ((Rows == 1 || m + i < tile_.rows()) && (kAlwaysInside || k < F::kK)) body(i, r, k);
-            }
+        for (int r = 0; r < kRoundsAhead; ++r) {
+            const I32 group = first + r * kRowThreads;
+            if (kAlwaysInside || group < kGroups) body(r, group * F::kWidth);
         }
     }
 
     /// Asks for everything before it looks at any answer; every round of polls asks for all that is missing.
-    template <int Rows>
-    [[nodiscard]] __device__ __forceinline__ Batch<Rows> load(const F& f, I32 b, I32 m, I32 round) const {
-        Batch<Rows> batch{};
-        const auto ask = [&](int i, int r, I32 k) {
-            batch.values[i][r] = f.load_left(b, tile_.m.begin + m + i, k);
-        };
-        for_each_of_batch<Rows>(m, round, ask);
-        if constexpr (F::LeftEarly::kWords) {
+    [[nodiscard]] __device__ __forceinline__ Batch load(const F& f, I32 b, I32 m, I32 round) const {
+        Batch batch{};
+        const auto ask = [&](int r, I32 k) { batch.values[r] = f.load_left(b, tile_.m.begin + m, k); };
+        for_each_of_batch(round, ask);
+        if constexpr (Early::kWords) {
             const U32 tag = f.words.tag();
             const auto missing = [&] {
                 U32 slot = kNoneMissing;
-                for_each_of_batch<Rows>(m, round, [&](int i, int r, I32) {
-                    if (!batch.values[i][r].ready(tag)) slot = batch.values[i][r].missing(tag);
+                for_each_of_batch(round, [&](int r, I32) {
+                    if (!batch.values[r].ready(tag)) slot = batch.values[r].missing(tag);
                 });
                 return slot;
             };
             if (missing() != kNoneMissing) {
                 f.words.wait([&] {
-                    for_each_of_batch<Rows>(m, round, [&](int i, int r, I32 k) {
-                        if (!batch.values[i][r].ready(tag)) ask(i, r, k);
+                    for_each_of_batch(round, [&](int r, I32 k) {
+                        if (!batch.values[r].ready(tag)) ask(r, k);
                     });
                     return missing();
                 });
@@ -170,36 +183,61 @@ private:
         return batch;
     }
 
-    /// Calls body(row, k, early) for this thread's elements of `Rows` rows from m on, those of a row in ascending order.
-    template <int Rows, class Body>
-    __device__ __forceinline__ void for_each_loaded(const F& f, const Batch<1>& kept, I32 b, I32 m,
+    /// Calls body(k, early) for this thread's groups of row m, in ascending order.
+    template <class Body>
+    __device__ __forceinline__ void for_each_loaded(const F& f, const Batch& kept, I32 b, I32 m,
                                                     Body&& body) const {
         if constexpr (kIsKept) {
-            for_each_of_batch<1>(0, 0, [&](int i, int r, I32 k) { body(i, k, kept.values[i][r]); });
+            for_each_of_batch(0, [&](int r, I32 k) { body(k, kept.values[r]); });
         } else {
 #pragma unroll 1
             for (I32 round = 0; round < kRounds; round += kRoundsAhead) {
-                const Batch<Rows> batch = load<Rows>(f, b, m, round);
-                for_each_of_batch<Rows>(m, round,
-                                        [&](int i, int r, I32 k) { body(i, k, batch.values[i][r]); });
+                const Batch batch = load(f, b, m, round);
+                for_each_of_batch(round, [&](int r, I32 k) { body(k, batch.values[r]); });
             }
         }
     }
 
+    /// Of a row's warps, one after the other.
     [[nodiscard]] __device__ __forceinline__ Acc* partial(int j, I32 m) const {
         return reinterpret_cast<Acc*>(scratch<Config>() + tile_.rows() * kRowBytes) +
                (j * tile_.rows() + m) * Config::kWarps;
     }
 
     template <int J>
-    __device__ __forceinline__ void sum_inner(const F& f, Number<J> j, const Batch<1>& kept, I32 b,
+    __device__ __forceinline__ void sum_inner(const F& f, Number<J> j, const Batch& kept, I32 b,
                                               I32 m) const {
         const Stats stats = statistics<J>(f, b, m);
         Acc sum = 0;
-        for_each_loaded<1>(f, kept, b, m, [&](int, I32 k, const typename F::LeftEarly& early) {
-            sum += f.stat_term(j, b, tile_.m.begin + m, k, stats.values, early);
+        for_each_loaded(f, kept, b, m, [&](I32 k, const Early& early) {
+#pragma unroll
+            for (I32 v = 0; v < F::kWidth; ++v)
+                sum += f.stat_term(j, b, tile_.m.begin + m, k, v, stats.values, early);
         });
         add_lanes(J, m, sum);
+    }
+
+    /// Stages a row; returns this thread's sums of the statistics that are not inner ones.
+    [[nodiscard]] __device__ __forceinline__ Stats stage_row(const F& f, const Batch& kept, I32 b,
+                                                             I32 m) const {
+        Stats sums{};
+        const Stats stats = statistics<F::kInner>(f, b, m);
+        Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
+        for_each_loaded(f, kept, b, m, [&](I32 k, const Early& early) {
+            const I32 at = tile_.m.begin + m;
+            Acc values[F::kWidth];
+#pragma unroll
+            for (I32 v = 0; v < F::kWidth; ++v) {
+                if constexpr (F::kInner < F::kStats) {
+                    for_each_number<F::kInner, F::kStats>([&]<int J>(Number<J> j) {
+                        sums.values[J] += f.stat_term(j, b, at, k, v, stats.values, early);
+                    });
+                }
+                values[v] = f.left(b, at, k, v, stats.values, early);
+            }
+            write_group(row, k, values);
+        });
+        return sums;
     }
 
     /// Where element k of a row is. In panels the second and the third pair of each 8 change places (matmul_panels.h).
@@ -207,25 +245,23 @@ private:
         return Panels ? (k & ~6) | (k & 2) << 1 | (k & 4) >> 1 : k;
     }
 
-    /// Stages kRowsAhead rows from m on; `sums` becomes this thread's sums of the statistics that are not inner ones.
-    __device__ __forceinline__ void stage_rows(const F& f, const Batch<1>& kept, I32 b, I32 m,
-                                               Stats (&sums)[kRowsAhead]) const {
-        Stats stats[kRowsAhead];
+    static __device__ __forceinline__ void write_group(Element* row, I32 k, const Acc (&values)[F::kWidth]) {
+        if constexpr (sizeof(Element) == 2 && F::kWidth % 2 == 0) {
+            U32 pairs[F::kWidth / 2];
 #pragma unroll
-        for (int i = 0; i < kRowsAhead; ++i) {
-            sums[i] = {};
-            stats[i] = statistics<F::kInner>(f, b, min(m + i, tile_.rows() - 1));
-        }
-        for_each_loaded<kRowsAhead>(f, kept, b, m, [&](int i, I32 k, const typename F::LeftEarly& early) {
-            const I32 at = tile_.m.begin + m + i;
-            if constexpr (F::kInner < F::kStats) {
-                for_each_number<F::kInner, F::kStats>([&]<int J>(Number<J> j) {
-                    sums[i].values[J] += f.stat_term(j, b, at, k, stats[i].values, early);
-                });
+            for (I32 i = 0; i < F::kWidth / 2; ++i)
+                pairs[i] = packed<Element>(values[2 * i], values[2 * i + 1]);
+            if constexpr (Panels && F::kWidth == 8) {
+                *reinterpret_cast<uint4*>(row + k) = make_uint4(pairs[0], pairs[2], pairs[1], pairs[3]);
+            } else {
+#pragma unroll
+                for (I32 i = 0; i < F::kWidth / 2; ++i)
+                    *reinterpret_cast<U32*>(row + place(k + 2 * i)) = pairs[i];
             }
-            Element* row = reinterpret_cast<Element*>(scratch<Config>() + (m + i) * kRowBytes);
-            row[place(k)] = narrow<Element>(f.left(b, at, k, stats[i].values, early));
-        });
+        } else {
+#pragma unroll
+            for (I32 v = 0; v < F::kWidth; ++v) row[place(k + v)] = narrow<Element>(values[v]);
+        }
     }
 
     /// Adds the lanes' sums of the statistics that are not inner ones.
@@ -236,7 +272,7 @@ private:
     __device__ __forceinline__ void add_lanes(int j, I32 m, Acc sum) const {
         sum = butterfly_sum(sum);
         const I32 thread = thread_here();
-        if (thread % 32 == 0) partial(j, m)[thread / 32] = sum;
+        if (thread % 32 == 0) partial(j, m)[thread / 32 % F::kRowWarps] = sum;
     }
 
     const MatMulTile<F>& tile_;

@@ -41,6 +41,7 @@ struct Word {
     U32 tag;
 
     [[nodiscard]] __device__ __forceinline__ Value<T> value() const { return widen(element_of<T>(bits)); }
+    [[nodiscard]] __device__ __forceinline__ bool ready(U32 now) const { return tag == now; }
 };
 
 /// Loads a word as it is now, whatever its tag.
@@ -51,6 +52,37 @@ __device__ __forceinline__ Word<T> ask(const Tagged<T>* at) {
                  : "=r"(word.bits), "=r"(word.tag)
                  : "l"(at));
     return word;
+}
+
+/// The words of N neighbours.
+template <class T, int N>
+struct WordVector {
+    Word<T> words[N];
+
+    [[nodiscard]] __device__ __forceinline__ Value<T> value(int i) const { return words[i].value(); }
+    [[nodiscard]] __device__ __forceinline__ bool ready(U32 now) const {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < N; ++i) all &= words[i].ready(now);
+        return all;
+    }
+};
+
+/// Loads them two at a time: each word is a memory operation of its own (PTX ISA, "Memory Consistency Model", vector data
+/// types). N is even, and `at` a multiple of 16 bytes.
+template <int N, class T>
+__device__ __forceinline__ WordVector<T, N> ask_vector(const Tagged<T>* at) {
+    WordVector<T, N> vector;
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+        asm volatile(
+            "{ .reg .b64 one, two; ld.relaxed.gpu.global.v2.b64 {one, two}, [%4]; mov.b64 {%0, %1}, one; "
+            "mov.b64 {%2, %3}, two; }"
+            : "=r"(vector.words[i].bits), "=r"(vector.words[i].tag), "=r"(vector.words[i + 1].bits),
+              "=r"(vector.words[i + 1].tag)
+            : "l"(at + i));
+    }
+    return vector;
 }
 
 /// Outside, a zero that is ready.
