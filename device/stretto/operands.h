@@ -10,11 +10,9 @@ namespace stretto::device {
 // behind it, is to the compiler a value from before that loop: it takes a register in every other kind, too. So what is
 // loaded under a condition starts as zero.
 
-/// threadIdx.x, but what is computed from it is computed where it is needed: kept over all tasks of a worker it would take
-/// the registers that the products need.
+/// threadIdx.x as a number with which differences are right.
 [[nodiscard]] __device__ __forceinline__ I32 thread_here() {
-    I32 thread = static_cast<I32>(threadIdx.x);
-    asm volatile("" : "+r"(thread));
+    const I32 thread = static_cast<I32>(threadIdx.x);
     __builtin_assume(thread >= 0 && thread < 1024);
     return thread;
 }

@@ -181,15 +181,15 @@ struct DecodeCase {
 
 class CudaDecode : public testing::TestWithParam<DecodeCase> {};
 
-/// Half of an SM's registers would do for 16 warps: far from what nine have. A register that some path reads unwritten is
-/// live in the whole kernel; fifty of them once made all kinds spill.
-TEST_P(CudaDecode, KindsShareAFunctionOf128Registers) {
+/// Nine warps have 168 registers a thread. A register that some path reads unwritten is live in the whole kernel: fifty of
+/// them make all kinds spill.
+TEST_P(CudaDecode, KindsShareAFunctionAndLeaveRegisters) {
     if (!cuda::Nvrtc::available()) GTEST_SKIP() << "no NVRTC library: set STRETTO_NVRTC";
     const Compiled program = compile(decode_graph(GetParam().sizes), {machine(), Numerics::Fused, {}});
     const CompiledKernel kernel = compile_kernel(program.emission, "sm_90a", {.use_cache = false});
     EXPECT_EQ(kernel.spill_bytes, 0);
     EXPECT_EQ(kernel.stack_bytes, 0);
-    EXPECT_LE(kernel.registers, 128);
+    EXPECT_LE(kernel.registers, 152);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaDecode,

@@ -23,6 +23,10 @@ class AttentionMma {
     static constexpr I32 kFreshBytes = static_cast<I32>(abi::attention_fresh_bytes(F::kD));
     static constexpr int kQuarter = F::kD / 8;  ///< pairs that one of four lanes holds of a row
     static constexpr int kEighth = F::kD / 16;  ///< pairs that one of eight lanes holds of a row
+    static constexpr I32 kAhead = 4;            ///< turns that a strip is on its way before its own
+    /// May a warp have several strips?
+    template <class Config>
+    static constexpr bool kTakesTurns = F::kContext > F::kSplits* Config::kWarps* abi::kAttentionStrip;
     template <class Config>
     using Parts = AttentionParts<F, Config, kRows>;
 
@@ -68,6 +72,10 @@ public:
                 prefetch_values(f, pass, begin);
             }
             const I32 end = Parts<Config>::context_end(f, pass.b);
+            if constexpr (kTakesTurns<Config>) {
+#pragma unroll 1
+                for (I32 turn = 1; turn < kAhead; ++turn) fetch_strip<Config>(f, pass, turn, split, end);
+            }
             const I32 fresh = Parts<Config>::fresh_row(f, pass.b);
             stage<Config>(f, pass);
             consumer_barrier<Config>();
@@ -202,6 +210,19 @@ private:
                 asm volatile("prefetch.global.L1 [%0];" ::"l"(row + column(c, 0, lane.g)));
         }
     }
+    /// Brings a strip that is some turns ahead into the L2 cache: each lane asks for lines of one row of keys or values.
+    template <class Config>
+    static __device__ __forceinline__ void fetch_strip(const F& f, const Pass& pass, I32 turn, I32 split,
+                                                       I32 end) {
+        constexpr int kLine = 128 / static_cast<int>(sizeof(Element));
+        const I32 lane = thread_here() % 32;
+        const I32 s = begin_of<Config>(turn, split) + lane % abi::kAttentionStrip;
+        if (s >= end) return;
+        const Element* row =
+            lane < abi::kAttentionStrip ? f.key_at(pass.b, pass.head, s) : f.value_at(pass.b, pass.head, s);
+#pragma unroll
+        for (int d = 0; d < F::kD; d += kLine) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + d));
+    }
     static __device__ __forceinline__ void load_key(const Element* row, U32* pairs) {
 #pragma unroll
         for (int c = 0; c < kQuarterPieces; ++c) load_quarter(row, Lane::here().q, c, pairs + 4 * c);
@@ -221,6 +242,7 @@ private:
             const I32 next = begin_of<Config>(turn + 1, split);
             float scores[4];
             if (turn > 0) load_keys(f, pass, begin, strip);
+            if constexpr (kTakesTurns<Config>) fetch_strip<Config>(f, pass, turn + kAhead, split, end);
             multiply_keys<Config>(begin, fresh, strip, scores);
             __syncwarp();  // keeps the loads behind it: keys and values take turns in the registers
             load_values(f, pass, begin, strip);

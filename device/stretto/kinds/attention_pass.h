@@ -95,7 +95,7 @@ public:
         constexpr int kKey = F::kFreshKey ? F::kD : 0;
         constexpr int kValue = F::kFreshValue ? F::kD : 0;
         // What is under way takes registers.
-        constexpr int kTogether = sizeof(typename F::QueryEarly) > 32 ? 1 : 2;
+        constexpr int kTogether = sizeof(typename F::QueryEarly) > 64 ? 1 : 2;
         using Queries = Dealt<typename F::QueryEarly, kQuery, 0, Config::kThreads, kTogether>;
         Queries queries;
         Dealt<typename F::KeyEarly, kKey, kQuery, Config::kThreads, kTogether> keys;
