@@ -252,6 +252,47 @@ inline constexpr int kLineGroupBytes = 8 * kLineBytes;
     return kLineGroupBytes + stages * (rows + weights * columns) * kLineBytes;
 }
 
+// Sums over scores stage the rows' sides of the scores once, and blocks of context positions in several stages, in the same
+// lines. A warp takes 16 rows and every `across`-th block.
+inline constexpr int kScoredBlock = 64;
+
+struct ScoredShape {
+    long long rows;     ///< of a task
+    long long scores;   ///< for each pair of a row and a position
+    long long depth;    ///< of a score
+    long long columns;  ///< of the factor; 0 where there is none
+    long long stages;
+};
+
+/// Warps that share 16 rows.
+[[nodiscard]] constexpr long long scored_across(long long rows, long long warps) {
+    return warps / (rows / 16);
+}
+
+/// One side of the scores: blocks of a line's depth.
+[[nodiscard]] constexpr long long scored_side(const ScoredShape& s, long long rows) {
+    return s.scores * round_up(s.depth, kScoredBlock) / kScoredBlock * rows * kLineBytes;
+}
+
+[[nodiscard]] constexpr long long scored_stage(const ScoredShape& s, long long warps) {
+    const long long across = scored_across(s.rows, warps);
+    return scored_side(s, across * kScoredBlock) + across * round_up(s.columns, kScoredBlock) * kLineBytes;
+}
+
+/// Bytes of all warps' sums, by block of a turn, row and column, with a shift that puts the rows of a fragment into
+/// different banks.
+[[nodiscard]] constexpr long long scored_sums(const ScoredShape& s, long long warps) {
+    return scored_across(s.rows, warps) * s.rows * (round_up(s.columns, 8) + 8) * 4;
+}
+
+/// Shared memory that such a task uses beside the ring, in this order: the rows' sides, from a multiple of a group of lines
+/// on, and the stages, where the sums are put in the end.
+[[nodiscard]] constexpr long long scored_scratch(const ScoredShape& s, long long warps) {
+    const long long stages = s.stages * scored_stage(s, warps);
+    const long long sums = scored_sums(s, warps);
+    return kLineGroupBytes + scored_side(s, s.rows) + (stages > sums ? stages : sums);
+}
+
 /// Results that a task of a reduction of columns has at a time.
 inline constexpr int kReduceColumns = 32;
 

@@ -38,6 +38,13 @@ bool polls(const RegionGraph& graph, const Region& region) {
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
         return std::none_of(matmul->weights.begin(), matmul->weights.end(), tagged);
     }
+    if (const auto* scored = std::get_if<ScoredRegion>(&region.body)) {
+        const auto& weight = scored->weight.accesses;
+        return (!scored->factor || !tagged(*scored->factor)) &&
+               std::none_of(weight.begin(), weight.end(), tagged) &&
+               std::none_of(scored->scores.begin(), scored->scores.end(),
+                            [&](const Score& score) { return tagged(score.left) || tagged(score.right); });
+    }
     const auto* attention = std::get_if<AttentionRegion>(&region.body);
     return attention == nullptr || (!tagged(attention->key) && !tagged(attention->value));
 }

@@ -6,6 +6,7 @@ Twins::Twins(const RegionGraph& regions, std::int32_t consumer_warps) {
     struct Make {
         std::int32_t warps;
         std::unique_ptr<Twin> operator()(const MapRegion& region) const { return make_twin(region); }
+        std::unique_ptr<Twin> operator()(const ScoredRegion& region) const { return make_twin(region); }
         std::unique_ptr<Twin> operator()(const ReduceRegion& region) const {
             return make_twin(region, warps);
         }

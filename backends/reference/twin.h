@@ -21,6 +21,7 @@ public:
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const ReduceRegion& region, std::int32_t consumer_warps);
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const MatMulRegion& region, std::int32_t consumer_warps);
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const AttentionRegion& region, std::int32_t consumer_warps);
+[[nodiscard]] std::unique_ptr<Twin> make_twin(const ScoredRegion& region);
 
 /// The twins of all regions of a program. Regions must outlive it; `run` may be called from several threads, each with
 /// its own workspace.

@@ -8,6 +8,7 @@
 #include "stretto/kinds/matmul_panels.h"
 #include "stretto/kinds/matmul_tiles.h"
 #include "stretto/kinds/reduce.h"
+#include "stretto/kinds/scored.h"
 #include "stretto/sync/meeting.h"
 
 /// The persistent kernel: one CTA is one worker and walks its records; its last warp is the loader.

@@ -21,17 +21,16 @@ double nodes_of(const std::vector<Store>& stores) {
 
 double nodes_per_point(const RegionBody& body) {
     return std::visit(
-        Overload{[](const MapRegion& map) { return nodes_of(map.stores); },
-                 [](const ReduceRegion& reduce) { return static_cast<double>(reduce.term.nodes.size()); },
-                 [](const MatMulRegion& matmul) {
-                     auto nodes = static_cast<double>(matmul.a.nodes.size());
-                     for (const RowStat& stat : matmul.stats)
-                         nodes += static_cast<double>(stat.term.nodes.size());
-                     return nodes;
-                 },
-                 [](const AttentionRegion& attention) {
-                     return static_cast<double>(attention.mask.nodes.size());
-                 }},
+        Overload{
+            [](const MapRegion& map) { return nodes_of(map.stores); },
+            [](const ReduceRegion& reduce) { return static_cast<double>(reduce.term.nodes.size()); },
+            [](const MatMulRegion& matmul) {
+                auto nodes = static_cast<double>(matmul.a.nodes.size());
+                for (const RowStat& stat : matmul.stats) nodes += static_cast<double>(stat.term.nodes.size());
+                return nodes;
+            },
+            [](const AttentionRegion& attention) { return static_cast<double>(attention.mask.nodes.size()); },
+            [](const ScoredRegion& scored) { return static_cast<double>(scored.weight.nodes.size()); }},
         body);
 }
 
@@ -74,6 +73,16 @@ Points points(const AttentionRegion& attention, const Task& task, double nodes) 
     const double queries =
         size(task.tile[0]) * size(task.tile[1]) * size(task.tile[2]) * static_cast<double>(attention.group);
     return {queries * rows * (4 * width + nodes), 0, size(task.tile[0]) * size(task.tile[1]) * rows * width};
+}
+
+Points points(const ScoredRegion& scored, const Task& task, double nodes) {
+    const double context = size(scored_context(scored, task.tile[1]));
+    const double rows = size(task.tile[0]) * size(task.tile[1]);
+    const auto depth = static_cast<double>(scored.space[4]) * static_cast<double>(scored.scores.size());
+    const auto width = static_cast<double>(scored.factor ? scored.space[2] : 0);
+    const double touched =
+        std::max(rows, context) * static_cast<double>(std::max(scored.space[2], scored.space[4]));
+    return {rows * context * nodes, 2 * rows * context * (depth + width), touched};
 }
 
 bool is_streamed(const RegionBody& body, BufferId buffer) {

@@ -31,6 +31,8 @@ CudaMember constant(const char* name, std::int64_t value) { return {"I32", name,
 
 CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "true" : "false"}; }
 
+std::string coordinate(const char* name, std::int64_t extent) { return extent == 1 ? "0" : name; }
+
 std::optional<MapRegion> flattened(MapRegion region) {
     region.space = {volume(region.space)};
     const auto flatten = [](Access& access) {

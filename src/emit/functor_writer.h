@@ -13,6 +13,9 @@ namespace stretto {
 [[nodiscard]] CudaMember constant(const char* name, std::int64_t value);
 [[nodiscard]] CudaMember flag(const char* name, bool value);
 
+/// A coordinate variable, or "0" where it can only be that.
+[[nodiscard]] std::string coordinate(const char* name, std::int64_t extent);
+
 /// The same work over one dimension; nothing where an expression names coordinates.
 [[nodiscard]] std::optional<MapRegion> flattened(MapRegion region);
 

@@ -10,6 +10,7 @@
 #include "fuse/prepare.h"
 #include "fuse/product_kind.h"
 #include "fuse/scale.h"
+#include "fuse/scored.h"
 #include "graph/inline.h"
 #include "graph/promote.h"
 
@@ -161,6 +162,7 @@ private:
         std::sort(accumulators.begin(), accumulators.end());
         std::vector<ValueId> values = accumulators;
         values.insert(values.end(), epilogue.begin(), epilogue.end());
+        if (decisions_.scored[id.index()]) return add(scored_region(id, epilogue), std::move(values));
         const auto* reduce = std::get_if<Reduce>(&graph_[id].op);
         add(reduce != nullptr ? reduce_region(id, *reduce, accumulators, epilogue)
                               : matmul_region(accumulators, epilogue),
@@ -250,6 +252,15 @@ private:
         const IndexMap view{{{atom(batch, m * n)}, {atom(m, n)}, {atom(n, 1)}, {atom(k, 0)}}, 0};
         region.stores = stores(view, accumulators, epilogue);
         scale_at_the_end(region);
+        return region;
+    }
+
+    [[nodiscard]] RegionBody scored_region(ValueId id, const std::vector<ValueId>& epilogue) const {
+        auto draft = scored_draft(graph_, decisions_, expansion_, id, machine_);
+        ensure(draft.has_value(), "a sum over scores is of another form");
+        ScoredRegion region = std::move(draft->region);
+        region.weight = finished(region.weight);
+        region.stores = stores(draft->view, {id}, epilogue);
         return region;
     }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "fuse/product_tile.h"
+#include "fuse/rescore.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -54,7 +55,12 @@ double operations(const Expr& expr) {
 class Decider {
 public:
     Decider(const Graph& graph, const Machine& machine, const RuledOut& ruled_out)
-        : graph_(graph), machine_(machine), ruled_out_(ruled_out), count_(graph.nodes.size()) {
+        : graph_(graph),
+          machine_(machine),
+          ruled_out_(ruled_out),
+          rescored_(find_rescored(graph, machine, ruled_out)),
+          count_(graph.nodes.size()) {
+        result_.scored = rescored_.sums;
         result_.way.assign(count_, Way::Map);
         result_.anchor.assign(count_, ValueId());
         consumers_.resize(count_);
@@ -94,11 +100,10 @@ private:
             from_inputs_[i] =
                 as<Input>(user) != nullptr || (as<Pointwise>(user) != nullptr && reads_only_inputs(user));
             if (const auto* contract = as<Contract>(user)) {
-                needs_buffer_[static_cast<std::size_t>(contract->b.source)] = true;
+                keep(contract->b);
                 keep_bounds(contract->ragged);
                 // Every task of a column would evaluate the left side anew.
-                if (has_many_rows(contract->space, contract->a.type))
-                    needs_buffer_[static_cast<std::size_t>(contract->a.source)] = true;
+                if (has_many_rows(contract->space, contract->a.type) || rescored_.sums[i]) keep(contract->a);
             } else if (const auto* reduce = as<Reduce>(user)) {
                 keep_bounds(reduce->ragged);
             } else if (const auto* attention = as<Attention>(user)) {
@@ -110,6 +115,12 @@ private:
         }
         for (const Output& output : graph_.outputs) needs_buffer_[output.value.index()] = true;
         for (ValueId id : ruled_out_.inlining) needs_buffer_[id.index()] = true;
+    }
+
+    /// An operand that is read as it lies in memory.
+    void keep(const Access& operand) {
+        const auto source = static_cast<std::size_t>(operand.source);
+        if (!rescored_.values[source]) needs_buffer_[source] = true;
     }
 
     void keep_bounds(const std::optional<Ragged>& ragged) {
@@ -188,6 +199,8 @@ private:
     void classify(ValueId id) {
         if (as<Input>(id) != nullptr) {
             way(id) = Way::Given;
+        } else if (rescored_.values[id.index()]) {
+            way(id) = Way::Inline;
         } else if (expression(id) == nullptr) {
             way(id) = Way::Anchor;
         } else if (ruled_out_.epilogue.count(id) == 0 && !waits_for_readers(id)) {
@@ -222,7 +235,8 @@ private:
         const ValueId anchor = root(anchors.back());
         result_.anchor[id.index()] = anchor;
         for (ValueId other : anchors) {
-            const bool alone = root(other) == other && members(other).empty();
+            const bool alone = root(other) == other && members(other).empty() &&
+                               !rescored_.sums[other.index()] && !rescored_.sums[anchor.index()];
             if (other != anchor && alone && same_left_side(other, anchor) &&
                 !is_needed_inside(anchor, other)) {
                 result_.anchor[other.index()] = anchor;
@@ -264,6 +278,8 @@ private:
 
     /// Backward: is `id` recomputed by its consumers?
     void decide_inlining(ValueId id) {
+        if (rescored_.values[id.index()]) evaluations_[id.index()] = spread(size(id));
+        if (rescored_.values[id.index()] || rescored_.sums[id.index()]) return;
         const bool reduction = as<Reduce>(id) != nullptr;
         // Where the accumulator itself is stored for others, an epilogue saves no hand-off.
         const bool idle_epilogue =
@@ -413,6 +429,7 @@ private:
     const Graph& graph_;
     const Machine& machine_;
     const RuledOut& ruled_out_;
+    const Rescored rescored_;
     std::size_t count_;
     Decisions result_;
     std::vector<std::vector<ValueId>> consumers_;

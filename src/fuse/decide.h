@@ -21,10 +21,12 @@ struct Decisions {
         Anchor,    ///< main loop of a region of its own (contraction, reduction, attention)
         Epilogue,  ///< computed where its anchor's accumulator is at hand, and stored
         Map,       ///< element-wise region of its own
-        Inline,    ///< never stored: recomputed by each consumer
+        Inline,    ///< never stored: recomputed by each consumer, contractions only by anchors in `scored`
     };
     std::vector<Way> way;
     std::vector<ValueId> anchor;  ///< of an Epilogue value, and of a Contract merged into another's region
+
+    std::vector<bool> scored;  ///< anchors that compute contractions anew, as scores
 
     [[nodiscard]] Way of(ValueId id) const { return way.at(id.index()); }
 };

@@ -6,7 +6,6 @@ namespace stretto {
 namespace {
 
 constexpr std::int64_t kPieceBytes = 16;
-constexpr std::size_t kDepth = 3;  ///< dimension of k
 
 bool is_contiguous(const std::vector<Atom>& digits) {
     return digits.back().extent > 1 && digits.back().stride == 1;
@@ -14,12 +13,12 @@ bool is_contiguous(const std::vector<Atom>& digits) {
 
 }  // namespace
 
-std::optional<PlainOperand> plain_operand(const Access& access, std::size_t row) {
+std::optional<PlainOperand> plain_operand(const Access& access, std::size_t row, std::size_t depth) {
     const IndexMap map = normalized(access.map);
     if (map.masked() || !access.indirect.empty()) return std::nullopt;
     PlainOperand operand;
-    operand.column = !is_contiguous(map.dims[kDepth]) && is_contiguous(map.dims[row]);
-    const std::size_t along = operand.column ? row : kDepth;
+    operand.column = !is_contiguous(map.dims[depth]) && is_contiguous(map.dims[row]);
+    const std::size_t along = operand.column ? row : depth;
     if (!is_contiguous(map.dims[along])) return operand;
     operand.grain = kPieceBytes / static_cast<std::int64_t>(size_of(access.type));
     while (operand.grain > 1 && !lies_in_groups(map, along, operand.grain)) operand.grain /= 2;

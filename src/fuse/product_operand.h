@@ -13,8 +13,9 @@ struct PlainOperand {
     bool operator==(const PlainOperand&) const = default;
 };
 
-/// Nothing where the access is masked or depends on data. `row` is the dimension of the operand's rows: 1 or 2.
-[[nodiscard]] std::optional<PlainOperand> plain_operand(const Access& access, std::size_t row);
+/// Nothing where the access is masked or depends on data. `row` is the dimension of the operand's rows: 1 or 2 in a product.
+[[nodiscard]] std::optional<PlainOperand> plain_operand(const Access& access, std::size_t row,
+                                                        std::size_t depth = 3);
 
 /// The left side of a product where it is a plain load of its own type; else null.
 [[nodiscard]] const Access* plain_left_side(const MatMulRegion& region);

@@ -1,7 +1,10 @@
 #include "fuse/region.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
+
+#include "abi/abi.h"
 
 namespace stretto {
 namespace {
@@ -35,6 +38,14 @@ public:
                 visit_(body.ragged->end, false, true);
             }
             for (auto& weight : body.weights) visit_(weight, false, false);
+            stores(body.stores);
+        } else if constexpr (std::is_same_v<Kind, ScoredRegion>) {
+            for (auto& score : body.scores) {
+                visit_(score.left, false, false);
+                visit_(score.right, false, false);
+            }
+            reads(body.weight, false);
+            if (body.factor) visit_(*body.factor, false, false);
             stores(body.stores);
         } else {
             reads(body.query, false);
@@ -72,6 +83,7 @@ struct SpaceOf {
     Shape operator()(const AttentionRegion& region) const {
         return {region.space.begin(), region.space.end()};
     }
+    Shape operator()(const ScoredRegion& region) const { return {region.space.begin(), region.space.end()}; }
 };
 
 /// Are the last dimension's elements neighbours, and all rows at multiples of 16 bytes (of 2-byte elements)?
@@ -94,6 +106,12 @@ bool on_tensor_cores(const AttentionRegion& region) {
     const DType type = region.key.type;
     return (type == DType::BF16 || type == DType::F16) && region.value.type == type && depth % 16 == 0 &&
            depth <= 80 && has_aligned_rows(region.key) && has_aligned_rows(region.value);
+}
+
+Range scored_context(const ScoredRegion& region, Range rows) {
+    const std::int64_t begin = std::max<std::int64_t>(rows.begin + region.band.begin, 0);
+    const std::int64_t end = std::min(rows.end - 1 + region.band.end, region.space[3]);
+    return {begin / abi::kScoredBlock * abi::kScoredBlock, std::max<std::int64_t>(end, 0)};
 }
 
 std::vector<Use> uses(const Region& region) {

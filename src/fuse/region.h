@@ -132,11 +132,38 @@ struct AttentionRegion {
 /// multiple of 16 and at most 80 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
 
-using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion>;
+/// One score of a pair of a row and a context position: score(b, r, c) = sum over e of left(b, r, e) * right(b, c, e), in F32.
+struct Score {
+    Access left;
+    Access right;
+    bool operator==(const Score&) const = default;
+};
+
+/// A sum over many context positions whose weights come from scores that are computed where they are needed and never
+/// stored. Coordinates are [b, r, n, c, e]. With a factor, Acc(0)[b, r, n] = sum over c of round(weight(b, r, c)) *
+/// factor(b, c, n), rounded to the factor's type, which is that of all scores; without one (n is 1), Acc(0)[b, r] =
+/// reduction over c of weight(b, r, c). Acc(j) of `weight` is score j. Only c with band.begin <= c - r < band.end count;
+/// all others would not change the result. Then the stores, over (b, r, n).
+struct ScoredRegion {
+    std::array<std::int64_t, 5> space{};
+    std::vector<Score> scores;
+    Expr weight;
+    std::optional<Access> factor;
+    ReduceOp op = ReduceOp::Sum;
+    Range band;
+    ProductTile tile;  ///< its columns are context positions
+    std::vector<Store> stores;
+    bool operator==(const ScoredRegion&) const = default;
+};
+
+/// The context positions that a task of these rows goes through: from a multiple of abi::kScoredBlock on.
+[[nodiscard]] Range scored_context(const ScoredRegion& region, Range rows);
+
+using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion, ScoredRegion>;
 
 /// For reports, by index of RegionBody.
-inline constexpr std::array<const char*, std::variant_size_v<RegionBody>> kKindNames{"map", "reduce",
-                                                                                     "matmul", "attention"};
+inline constexpr std::array<const char*, std::variant_size_v<RegionBody>> kKindNames{
+    "map", "reduce", "matmul", "attention", "scored"};
 
 struct Region {
     std::string name;  ///< unique, e.g. "layers.3.mlp.down_proj#41"

@@ -50,15 +50,22 @@ void write_head(Writer& out, const MapRegion& region) { out.put("map ", region.s
 void write_head(Writer& out, const ReduceRegion& region) {
     out.put("reduce ", kReduceNames[region.op], ' ', region.space, " kept ", region.kept);
 }
+void write_tile(Writer& out, const ProductTile& tile) {
+    out.put(" tiles ", tile.rows, " x ", tile.columns, " stages ", tile.stages);
+}
 void write_head(Writer& out, const MatMulRegion& region) {
     out.put("matmul ", region.space, ' ', name(region.a_type));
     if (region.streamed) out.put(" streamed");
-    if (region.tile.rows == 0) return;
-    out.put(" tiles ", region.tile.rows, " x ", region.tile.columns, " stages ", region.tile.stages);
+    if (region.tile.rows > 0) write_tile(out, region.tile);
 }
 void write_head(Writer& out, const AttentionRegion& region) {
     out.put("attention ", region.space, " group ", region.group, " splits ", region.splits, " scale ",
             region.scale);
+}
+void write_head(Writer& out, const ScoredRegion& region) {
+    out.put("scored ", kReduceNames[region.op], ' ', region.space, " band ", region.band.begin, "..",
+            region.band.end);
+    write_tile(out, region.tile);
 }
 
 void write_body(Writer& out, const MapRegion& region) { write_stores(out, region.stores); }
@@ -87,6 +94,15 @@ void write_body(Writer& out, const AttentionRegion& region) {
     if (!region.length.empty()) write_expr(out, "length", region.length);
     write_access(out, "out", region.out);
 }
+void write_body(Writer& out, const ScoredRegion& region) {
+    for (const Score& score : region.scores) {
+        write_access(out, "left", score.left);
+        write_access(out, "right", score.right);
+    }
+    write_expr(out, "weight", region.weight);
+    if (region.factor) write_access(out, "factor", *region.factor);
+    write_stores(out, region.stores);
+}
 
 MapRegion read_map_head(Reader& in) {
     MapRegion region;
@@ -103,21 +119,25 @@ ReduceRegion read_reduce_head(Reader& in) {
     return region;
 }
 
+ProductTile read_tile(Reader& in) {
+    const auto number = [&] {
+        return static_cast<std::int32_t>(in.integer(1, std::numeric_limits<std::int32_t>::max()));
+    };
+    ProductTile tile;
+    tile.rows = number();
+    in.expect("x");
+    tile.columns = number();
+    in.expect("stages");
+    tile.stages = number();
+    return tile;
+}
+
 MatMulRegion read_matmul_head(Reader& in) {
     MatMulRegion region;
     region.space = in.extents<4>();
     region.a_type = read_dtype(in);
     region.streamed = in.accept("streamed");
-    if (in.accept("tiles")) {
-        const auto number = [&] {
-            return static_cast<std::int32_t>(in.integer(1, std::numeric_limits<std::int32_t>::max()));
-        };
-        region.tile.rows = number();
-        in.expect("x");
-        region.tile.columns = number();
-        in.expect("stages");
-        region.tile.stages = number();
-    }
+    if (in.accept("tiles")) region.tile = read_tile(in);
     return region;
 }
 
@@ -133,12 +153,26 @@ AttentionRegion read_attention_head(Reader& in) {
     return region;
 }
 
+ScoredRegion read_scored_head(Reader& in) {
+    ScoredRegion region;
+    region.op = kReduceNames.read(in);
+    region.space = in.extents<5>();
+    in.expect("band");
+    region.band.begin = in.integer();
+    in.expect("..");
+    region.band.end = in.integer();
+    in.expect("tiles");
+    region.tile = read_tile(in);
+    return region;
+}
+
 RegionBody read_head(Reader& in) {
     if (in.accept("map")) return read_map_head(in);
     if (in.accept("reduce")) return read_reduce_head(in);
     if (in.accept("matmul")) return read_matmul_head(in);
     if (in.accept("attention")) return read_attention_head(in);
-    in.fail("a kind of region: map, reduce, matmul, attention");
+    if (in.accept("scored")) return read_scored_head(in);
+    in.fail("a kind of region: map, reduce, matmul, attention, scored");
 }
 
 void read_body(Reader& in, MapRegion& region) { region.stores = read_stores(in); }
@@ -166,6 +200,16 @@ void read_body(Reader& in, AttentionRegion& region) {
     if (in.accept("mask")) region.mask = read_expr(in, kBufferSigil);
     if (in.accept("length")) region.length = read_expr(in, kBufferSigil);
     region.out = read_access_part(in, "out");
+}
+void read_body(Reader& in, ScoredRegion& region) {
+    while (in.accept("left")) {
+        Score& score = region.scores.emplace_back();
+        score.left = read_access(in, kBufferSigil);
+        score.right = read_access_part(in, "right");
+    }
+    region.weight = read_expr_part(in, "weight");
+    if (in.accept("factor")) region.factor = read_access(in, kBufferSigil);
+    region.stores = read_stores(in);
 }
 
 void write(Writer& out, const Buffer& buffer) {

@@ -25,6 +25,9 @@ namespace stretto {
 //       query { ... }  key <access>  value <access>  fresh { row { ... } key { ... } value { ... } }
 //       mask { ... }  length { ... }  out <access>
 //   }
+//   region r4 = scored sum [12, 1024, 64, 1024, 64] band -1023..1 tiles 64 x 128 stages 3 "mix#5" {
+//       left <access>  right <access>  (for each score)  weight { ... }  factor <access>  store ...
+//   }
 
 [[nodiscard]] std::string to_text(const RegionGraph& graph);
 

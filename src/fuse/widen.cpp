@@ -1,5 +1,6 @@
 #include "fuse/widen.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "fuse/product_kind.h"
@@ -22,6 +23,12 @@ bool only_stages(const Region& region, const Access& access) {
 bool is_raw(const Region& region, const Access& access) {
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
         return &access == &attention->key || &access == &attention->value;
+    }
+    if (const auto* scored = std::get_if<ScoredRegion>(&region.body)) {
+        return (scored->factor && &access == &*scored->factor) ||
+               std::any_of(scored->scores.begin(), scored->scores.end(), [&](const Score& score) {
+                   return &access == &score.left || &access == &score.right;
+               });
     }
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
         for (const Access& weight : matmul->weights) {
@@ -85,6 +92,10 @@ struct Retype {
         retype(region.a, chosen, true);
         stores(region.stores);
     }
+    void operator()(ScoredRegion& region) const {
+        retype(region.weight, chosen, true);
+        stores(region.stores);
+    }
     void operator()(AttentionRegion& region) const {
         retype(region.query, chosen, true);
         for (Expr* expr : {&region.fresh.row, &region.fresh.key, &region.fresh.value}) {
@@ -107,6 +118,7 @@ struct DropRoundings {
     void operator()(MatMulRegion& region) const { stores(region.stores); }
     void operator()(ReduceRegion&) const {}
     void operator()(AttentionRegion&) const {}
+    void operator()(ScoredRegion&) const {}
 };
 
 }  // namespace

@@ -53,6 +53,9 @@ struct Extents {
     std::string operator()(const AttentionRegion& region) const {
         return fmt::format("{}x{}", region.space[3], region.space[4]);
     }
+    std::string operator()(const ScoredRegion& region) const {
+        return fmt::format("{}x{}", region.space[3], region.space[4]);
+    }
 };
 
 }  // namespace

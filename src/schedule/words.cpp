@@ -100,7 +100,21 @@ public:
         return sum;
     }
 
+    std::optional<Polls> operator()(const ScoredRegion& scored) const {
+        if (reads_in_main_loop(scored)) return std::nullopt;
+        const std::int64_t outputs = task_.tile[1].size() * scored.space[2];
+        return together(count_reads(scored.stores, buffer_), outputs);
+    }
+
 private:
+    [[nodiscard]] bool reads_in_main_loop(const ScoredRegion& scored) const {
+        const bool in_scores = std::any_of(
+            scored.scores.begin(), scored.scores.end(),
+            [&](const Score& score) { return reads(score.left, buffer_) || reads(score.right, buffer_); });
+        return in_scores || (scored.factor && reads(*scored.factor, buffer_)) ||
+               count_reads(scored.weight, buffer_) > 0;
+    }
+
     /// The loads of a point are on their way together.
     [[nodiscard]] Polls together(std::int64_t loads, std::int64_t points) const {
         return {loads * points, loads == 0 ? 0 : ceil_div(points, threads_)};

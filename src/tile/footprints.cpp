@@ -41,6 +41,11 @@ struct IterationOf {
         const Range heads{tile[1].begin * region.group, tile[1].end * region.group};
         return {{{tile[0], heads, tile[2], {0, region.space[3]}, {0, region.space[4]}}}, {}};
     }
+
+    Iteration operator()(const ScoredRegion& region) const {
+        const Range context = scored_context(region, tile[1]);
+        return {{{tile[0], tile[1], {0, region.space[2]}, context, {0, region.space[4]}}}, {}};
+    }
 };
 
 /// The box of one access; data-dependent coordinates widen to their whole range.

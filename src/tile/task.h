@@ -21,6 +21,7 @@ struct Footprint {
 ///   Reduce     [0] row-major positions of the kept dimensions
 ///   MatMul     [0] b  [1] m  [2] n
 ///   Attention  [0] b  [1] key head  [2] q  [3] split (all but q of extent 1)
+///   Scored     [0] b  [1] r
 struct Task {
     RegionId region;
     std::array<Range, 4> tile{};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "fuse/product_kind.h"
 #include "fuse/reduce_lanes.h"
+#include "fuse/scored.h"
 #include "tile/dependencies.h"
 #include "tile/footprints.h"
 
@@ -226,6 +227,20 @@ private:
         }
     }
 
+    /// Rows with much context first: the others fill up what is left of the workers' time.
+    void cut(std::size_t region, const ScoredRegion& scored) {
+        const std::int64_t step = scored.tile.rows;
+        std::vector<Range> blocks;
+        for (std::int64_t r = 0; r < scored.space[1]; r += step)
+            blocks.push_back({r, std::min(r + step, scored.space[1])});
+        std::stable_sort(blocks.begin(), blocks.end(), [&](Range a, Range b) {
+            return scored_context(scored, a).size() > scored_context(scored, b).size();
+        });
+        for (const Range rows : blocks) {
+            for (std::int64_t b = 0; b < scored.space[0]; ++b) add(region, {Range{b, b + 1}, rows, {}, {}});
+        }
+    }
+
     const Machine& machine_;
     TaskGraph graph_;
 };
@@ -254,6 +269,8 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
         return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps,
                                       on_tensor_cores(*attention));
     }
+    if (const auto* scored = std::get_if<ScoredRegion>(&region.body))
+        return abi::scored_scratch(scored_shape(*scored), warps);
     return 0;
 }
 

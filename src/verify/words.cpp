@@ -51,6 +51,13 @@ private:
         } else if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
             plain(attention->key);
             plain(attention->value);
+        } else if (const auto* scored = std::get_if<ScoredRegion>(&region.body)) {
+            for (const Score& score : scored->scores) {
+                plain(score.left);
+                plain(score.right);
+            }
+            for (const Access& access : scored->weight.accesses) plain(access);
+            if (scored->factor) plain(*scored->factor);
         }
     }
 

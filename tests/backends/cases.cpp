@@ -37,7 +37,8 @@ double epsilon(DType type) {
 
 std::vector<Case> all_cases() {
     std::vector<Case> all;
-    for (auto cases : {map_cases(), reduce_cases(), matmul_cases(), attention_cases(), chain_cases()}) {
+    for (auto cases :
+         {map_cases(), reduce_cases(), matmul_cases(), attention_cases(), scored_cases(), chain_cases()}) {
         for (Case& one : cases) all.push_back(std::move(one));
     }
     return all;

@@ -41,6 +41,7 @@ private:
 [[nodiscard]] std::vector<Case> reduce_cases();
 [[nodiscard]] std::vector<Case> matmul_cases();
 [[nodiscard]] std::vector<Case> attention_cases();
+[[nodiscard]] std::vector<Case> scored_cases();
 [[nodiscard]] std::vector<Case> chain_cases();
 
 [[nodiscard]] std::vector<Case> all_cases();

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backends/backends.h"
+#include "backends/cases.h"
 #include "backends/cuda/compile.h"
 #include "backends/cuda/kernel_cache.h"
 #include "backends/cuda/nvrtc.h"
@@ -158,6 +160,16 @@ TEST_P(CudaCompile, BuildsExactProductsOfManyRowsWithoutSpills) {
         compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
     EXPECT_EQ(kernel.spill_bytes, 0);
     EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
+TEST_P(CudaCompile, BuildsSumsOverScoresWithoutSpills) {
+    for (const Case& test : scored_cases()) {
+        if (test.name.find("derivative") == std::string::npos) continue;
+        const CompiledKernel kernel =
+            compile_kernel(emit(planned(test.graph, machine()), machine()), GetParam(), {.use_cache = false});
+        EXPECT_EQ(kernel.spill_bytes, 0) << test.name;
+        EXPECT_EQ(kernel.stack_bytes, 0) << test.name;
+    }
 }
 
 TEST_P(CudaCompile, BuildsDoublePrecision) {

@@ -111,7 +111,7 @@ TEST(RegionText, ConstantsCompareByTheirBytes) {
 TEST(RegionText, ErrorsNameThePlace) {
     EXPECT_EQ(error_of("buffer b0 = arena \"x\" : f32[4]\nregion r0 = mop [4] \"y\" {}"),
               "region text, line 2, column 13: expected a kind of region: map, reduce, matmul, attention, "
-              "found 'mop'");
+              "scored, found 'mop'");
     EXPECT_EQ(error_of("region r0 = reduce sum [4, 8] kept 3 \"y\" {}"),
               "region text, line 1, column 36: expected an integer from 0 to 2, found '3'");
     EXPECT_EQ(error_of("region r0 = map [4] \"y\" { store b0 : f32 [4:1] = {} }"),

@@ -45,8 +45,23 @@ inline AttentionRegion pick_attention(std::int64_t buffers) {
     return region;
 }
 
+inline ScoredRegion pick_scored(std::int64_t buffers) {
+    ScoredRegion region;
+    region.space = pick_space<5>();
+    region.scores.resize(static_cast<std::size_t>(pick(1, 2)));
+    for (Score& score : region.scores) score = {pick_access(buffers), pick_access(buffers)};
+    region.weight = pick_expr(buffers);
+    if (one_in(2)) region.factor = pick_access(buffers);
+    region.op = pick_enum(ReduceOp::Min);
+    region.band = {pick(-1000, 0), pick(0, 1000)};
+    region.tile = {static_cast<std::int32_t>(pick(1, 128)), static_cast<std::int32_t>(pick(1, 128)),
+                   static_cast<std::int32_t>(pick(1, 4))};
+    region.stores = pick_stores(buffers);
+    return region;
+}
+
 inline RegionBody pick_body(std::int64_t buffers) {
-    switch (pick(0, 3)) {
+    switch (pick(0, 4)) {
         case 0:
             return MapRegion{pick_shape(), pick_stores(buffers)};
         case 1: {
@@ -61,6 +76,8 @@ inline RegionBody pick_body(std::int64_t buffers) {
         }
         case 2:
             return pick_matmul(buffers);
+        case 3:
+            return pick_scored(buffers);
         default:
             return pick_attention(buffers);
     }

@@ -137,7 +137,44 @@ public:
         });
     }
 
+    /// All positions take part: those outside of the band must make no difference.
+    void operator()(const ScoredRegion& region) {
+        const auto [batches, rows, columns, context, depth] = region.space;
+        for_each({batches, rows}, [&](const Coordinate& row) {
+            Elements weights;
+            for (std::int64_t c = 0; c < context; ++c) {
+                Results scores;
+                for (const Score& score : region.scores) {
+                    double sum = 0;
+                    for (std::int64_t e = 0; e < depth; ++e) {
+                        const Coordinate at{row[0], row[1], 0, c, e};
+                        sum += element(score.left, at, {}) * element(score.right, at, {});
+                    }
+                    scores.accumulators.push_back(sum);
+                }
+                weights.push_back(value_of(region.weight, {row[0], row[1], 0, c, 0}, scores));
+            }
+            for (std::int64_t n = 0; n < columns; ++n)
+                store(region.stores, {row[0], row[1], n, 0, 0}, {{sum_of(region, weights, row, n)}, {}});
+        });
+    }
+
 private:
+    double sum_of(const ScoredRegion& region, const Elements& weights, const Coordinate& row,
+                  std::int64_t n) const {
+        if (!region.factor && region.op == ReduceOp::Max)
+            return *std::max_element(weights.begin(), weights.end());
+        if (!region.factor && region.op == ReduceOp::Min)
+            return *std::min_element(weights.begin(), weights.end());
+        double sum = 0;
+        for (std::size_t c = 0; c < weights.size(); ++c) {
+            const Coordinate at{row[0], row[1], n, static_cast<std::int64_t>(c), 0};
+            sum += region.factor ? rounded(weights[c], region.factor->type) * element(*region.factor, at, {})
+                                 : weights[c];
+        }
+        return sum;
+    }
+
     double score(const AttentionRegion& region, const Coordinate& row, std::int64_t s) const {
         const Coordinate at{row[0], row[1], row[2], s, 0};
         if (!region.length.empty() && s >= value_of(region.length, {row[0], 0, 0, 0, 0}, {}))

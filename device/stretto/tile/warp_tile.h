@@ -24,6 +24,22 @@ __device__ __forceinline__ uint4 load_matrices(U32 address) {
     return m;
 }
 
+/// Where this lane's row of the four matrices of 16 rows x 16 k at (row, k) is. The matrices come by k within rows for `KFirst`
+/// (the fragment of B), else by rows within k (that of A).
+template <class T, bool Column, bool KFirst>
+__device__ __forceinline__ U32 matrix_row(U32 block, I32 row, I32 k) {
+    const I32 lane = static_cast<I32>(threadIdx.x % 32);
+    const I32 matrix = lane / 8;
+    row += (KFirst ? matrix / 2 : matrix % 2) * 8;
+    k += (KFirst ? matrix % 2 : matrix / 2) * 8;
+    if constexpr (Column) {
+        constexpr I32 kPanel = kLineElements<T>;
+        return piece_address(block, row / kPanel * kPanel + k + lane % 8, row % kPanel / 8);
+    } else {
+        return piece_address(block, row + lane % 8, k / 8);
+    }
+}
+
 /// The results of one warp of a tile of Rows x Columns, multiplied by mma.sync (sm_80 and later). Fragment (i, j) has 16 x 8
 /// of them: lane l holds columns 2 (l % 4) and the next of row l / 4 in its first two values, of row l / 4 + 8 in the others.
 template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn>
@@ -68,14 +84,15 @@ private:
             uint4 a[kDown];
 #pragma unroll
             for (int i = 0; i < kDown; ++i) {
-                a[i] =
-                    load_matrices<LeftColumn>(matrix_row<LeftColumn, false>(left, first_row() + i * 16, k));
+                a[i] = load_matrices<LeftColumn>(
+                    matrix_row<T, LeftColumn, false>(left, first_row() + i * 16, k));
             }
             // Two fragments of columns in one load; of an odd number the last alone.
 #pragma unroll
             for (int j = 0; j < kAcross; j += 2) {
                 const I32 from = first_column() + j * 8;
-                const uint4 b = load_matrices<WeightColumn>(matrix_row<WeightColumn, true>(weight, from, k));
+                const uint4 b =
+                    load_matrices<WeightColumn>(matrix_row<T, WeightColumn, true>(weight, from, k));
 #pragma unroll
                 for (int i = 0; i < kDown; ++i) {
                     multiply_add_tile<T>(sums[i][j], a[i], b.x, b.y);
@@ -85,23 +102,7 @@ private:
         }
     }
 
-    static __device__ __forceinline__ I32 lane() { return static_cast<I32>(threadIdx.x % 32); }
     static __device__ __forceinline__ I32 warp() { return static_cast<I32>(threadIdx.x / 32); }
-
-    /// Where this lane's row of the four matrices of 16 rows x 16 k at (row, k) is. The matrices come by k within rows for
-    /// `KFirst` (the fragment of B), else by rows within k (that of A).
-    template <bool Column, bool KFirst>
-    static __device__ __forceinline__ U32 matrix_row(U32 block, I32 row, I32 k) {
-        const I32 matrix = lane() / 8;
-        row += (KFirst ? matrix / 2 : matrix % 2) * 8;
-        k += (KFirst ? matrix % 2 : matrix / 2) * 8;
-        if constexpr (Column) {
-            constexpr I32 kPanel = kLineElements<T>;
-            return piece_address(block, row / kPanel * kPanel + k + lane() % 8, row % kPanel / 8);
-        } else {
-            return piece_address(block, row + lane() % 8, k / 8);
-        }
-    }
 };
 
 }  // namespace stretto::device

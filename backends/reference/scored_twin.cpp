@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "abi/abi.h"
+#include "backends/reference/blocks.h"
+#include "backends/reference/compiled_store.h"
+#include "backends/reference/convert.h"
+#include "backends/reference/dot.h"
+#include "backends/reference/twin.h"
+#include "backends/reference/warp.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kBlock = abi::kScoredBlock;
+constexpr std::int64_t kQuad = 4;  ///< lanes that share a row of scores
+
+float start_of(ReduceOp op) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    return op == ReduceOp::Sum ? 0 : op == ReduceOp::Max ? -kInfinity : kInfinity;
+}
+
+float combined(ReduceOp op, float a, float b) {
+    if (op == ReduceOp::Sum) return a + b;
+    const bool first = op == ReduceOp::Max ? a > b : a < b;
+    return first || a != a ? a : b;
+}
+
+/// Blocks of positions belong to the warps that share rows in turn; each adds its own in ascending order, and their sums are
+/// added in order. Reductions have one sum for each lane of a quad, which holds two of eight neighbouring positions. Inside one
+/// mma the device has an order of its own.
+class ScoredTwin final : public Twin {
+public:
+    explicit ScoredTwin(const ScoredRegion& region)
+        : region_(region),
+          across_(region.tile.columns / kBlock),
+          weight_(region.weight),
+          stores_(compiled(region.stores)) {
+        for (const Score& score : region.scores) {
+            left_.emplace_back(score.left);
+            right_.emplace_back(score.right);
+        }
+        if (region.factor) factor_.emplace(*region.factor);
+    }
+
+    void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
+        for (std::int64_t b = task.tile[0].begin; b < task.tile[0].end; ++b)
+            Tile(*this, b, task.tile[1], buffers, workspace).run();
+    }
+
+private:
+    /// The rows of one task in one batch entry.
+    class Tile {
+    public:
+        Tile(const ScoredTwin& twin, std::int64_t b, Range rows, Buffers buffers, Workspace& workspace)
+            : twin_(twin),
+              b_(b),
+              rows_(rows),
+              depth_(twin.region_.space[4]),
+              width_(twin.factor_ ? twin.region_.space[2] : kQuad),
+              buffers_(buffers),
+              workspace_(workspace) {}
+
+        void run() {
+            const auto scores = static_cast<std::int64_t>(twin_.left_.size());
+            left_ = workspace_.scratch<float>(Scratch::Left, scores * rows_.size() * depth_);
+            right_ = workspace_.scratch<float>(Scratch::Rows, scores * depth_ * kBlock);
+            factor_ = workspace_.scratch<float>(Scratch::Packed, kBlock * width_);
+            sums_ = workspace_.scratch<float>(Scratch::Accumulators, twin_.across_ * rows_.size() * width_);
+            std::fill_n(sums_, twin_.across_ * rows_.size() * width_, start_of(twin_.region_.op));
+            read_left();
+            const Range context = scored_context(twin_.region_, rows_);
+            std::int64_t number = 0;
+            for (std::int64_t c = context.begin; c < context.end; c += kBlock, ++number) {
+                const Range block{c, std::min(c + kBlock, context.end)};
+                read_block(block);
+                for (std::int64_t row = 0; row < rows_.size(); ++row)
+                    add_row(row, block, sums_of(number % twin_.across_, row));
+            }
+            for (std::int64_t row = 0; row < rows_.size(); ++row) store(row);
+        }
+
+    private:
+        [[nodiscard]] float* sums_of(std::int64_t part, std::int64_t row) const {
+            return sums_ + (part * rows_.size() + row) * width_;
+        }
+
+        void read(const CompiledAccess& access, const std::array<std::int64_t, 5>& at, std::int32_t dim,
+                  std::int64_t lanes, float* out) const {
+            Block block;
+            block.lanes = static_cast<std::int32_t>(lanes);
+            block.at = at;
+            block.dim = dim;
+            access.read(block, {}, buffers_, workspace_, out, Domain::F32);
+        }
+
+        void read_left() const {
+            float* out = left_;
+            for (const CompiledAccess& left : twin_.left_) {
+                for (std::int64_t r = rows_.begin; r < rows_.end; ++r, out += depth_)
+                    read(left, {b_, r, 0, 0, 0}, 4, depth_, out);
+            }
+        }
+
+        void read_block(Range block) const {
+            float* out = right_;
+            for (const CompiledAccess& right : twin_.right_) {
+                for (std::int64_t e = 0; e < depth_; ++e, out += kBlock)
+                    read(right, {b_, 0, 0, block.begin, e}, 3, block.size(), out);
+            }
+            if (!twin_.factor_) return;
+            for (std::int64_t c = block.begin; c < block.end; ++c)
+                read(*twin_.factor_, {b_, 0, 0, c, 0}, 2, width_, factor_ + (c - block.begin) * width_);
+        }
+
+        void add_row(std::int64_t row, Range block, float* sums) const {
+            const float* weights = weights_of(row, block);
+            for (std::int64_t i = 0; i < block.size(); ++i) {
+                if (twin_.factor_) {
+                    const float weight = rounded_lane(weights[i], twin_.factor_->type());
+                    add_scaled(weight, factor_ + i * width_, sums, width_);
+                } else {
+                    float& sum = sums[i % 8 / 2];
+                    sum = combined(twin_.region_.op, sum, weights[i]);
+                }
+            }
+        }
+
+        const float* weights_of(std::int64_t row, Range block) const {
+            const std::size_t count = twin_.left_.size();
+            float* scores = workspace_.scratch<float>(Scratch::Partials, count * kBlock);
+            std::fill_n(scores, count * kBlock, 0.0F);
+            std::vector<const void*> accumulators;
+            for (std::size_t j = 0; j < count; ++j) {
+                const float* left = left_ + (static_cast<std::int64_t>(j) * rows_.size() + row) * depth_;
+                for (std::int64_t e = 0; e < depth_; ++e) {
+                    add_scaled(left[e], right_ + (static_cast<std::int64_t>(j) * depth_ + e) * kBlock,
+                               scores + j * kBlock, block.size());
+                }
+                accumulators.push_back(scores + j * kBlock);
+            }
+            const std::array<std::int64_t, 5> at{b_, rows_.begin + row, 0, block.begin, 0};
+            Block lanes;
+            lanes.lanes = static_cast<std::int32_t>(block.size());
+            lanes.at = at;
+            lanes.dim = 3;
+            lanes.accumulators = accumulators;
+            return static_cast<const float*>(twin_.weight_.run(lanes, buffers_, workspace_));
+        }
+
+        void store(std::int64_t row) const {
+            const ReduceOp op = twin_.region_.op;
+            const auto combine = [op](float a, float b) { return combined(op, a, b); };
+            for (std::int64_t part = 0; part < twin_.across_; ++part) {
+                float* sums = sums_of(part, row);
+                if (!twin_.factor_) butterfly(sums, combine, kQuad);
+                if (part == 0) continue;
+                for (std::int64_t i = 0; i < width_; ++i)
+                    sums_of(0, row)[i] = combine(sums_of(0, row)[i], sums[i]);
+            }
+            const std::array<std::int64_t, 5> at{b_, rows_.begin + row, 0, 0, 0};
+            const void* accumulator = sums_of(0, row);
+            Block block;
+            block.lanes = static_cast<std::int32_t>(twin_.region_.space[2]);
+            block.at = at;
+            block.dim = 2;
+            block.accumulators = {&accumulator, 1};
+            for (const CompiledStore& store : twin_.stores_) store.run(block, buffers_, workspace_);
+        }
+
+        const ScoredTwin& twin_;
+        std::int64_t b_;
+        Range rows_;
+        std::int64_t depth_;
+        std::int64_t width_;  ///< sums of one row and part
+        Buffers buffers_;
+        Workspace& workspace_;
+        float* left_ = nullptr;    ///< [score][row][e]
+        float* right_ = nullptr;   ///< [score][e][position of the block]
+        float* factor_ = nullptr;  ///< [position of the block][n]
+        float* sums_ = nullptr;    ///< [part][row][n or lane of a quad]
+    };
+
+    const ScoredRegion& region_;
+    std::int64_t across_;  ///< warps that share rows
+    std::vector<CompiledAccess> left_;
+    std::vector<CompiledAccess> right_;
+    CompiledExpr weight_;
+    std::optional<CompiledAccess> factor_;
+    std::vector<CompiledStore> stores_;
+};
+
+}  // namespace
+
+std::unique_ptr<Twin> make_twin(const ScoredRegion& region) { return std::make_unique<ScoredTwin>(region); }
+
+}  // namespace stretto

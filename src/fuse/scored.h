@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+
+#include "abi/abi.h"
+#include "base/machine.h"
+#include "fuse/expand.h"
+#include "fuse/region.h"
+
+namespace stretto {
+
+/// A scored region without its stores.
+struct ScoredDraft {
+    ScoredRegion region;
+    IndexMap view;  ///< from the region's coordinates to the dense value that is its Acc(0)
+};
+
+/// The contraction or reduction `id` as a sum whose weights come from scores. Scores are the contractions that `expansion`
+/// leaves out: Way::Inline in `decisions`. Nothing where the sum is of another form: scores of other types or depths, a
+/// view of one that mixes rows and context, operands that are not plain, or no tile that fits the machine.
+[[nodiscard]] std::optional<ScoredDraft> scored_draft(const Graph& graph, const Decisions& decisions,
+                                                      const Expansion& expansion, ValueId id,
+                                                      const Machine& machine);
+
+/// Widest factor, and deepest score, of such a region.
+inline constexpr std::int64_t kMostScoredColumns = 128;
+
+[[nodiscard]] abi::ScoredShape scored_shape(const ScoredRegion& region);
+
+}  // namespace stretto

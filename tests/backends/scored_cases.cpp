@@ -1,0 +1,196 @@
+#include <cmath>
+
+#include "backends/cases.h"
+
+namespace stretto {
+namespace {
+
+struct Sizes {
+    std::int64_t b = 1;
+    std::int64_t r = 70;
+    std::int64_t n = 64;
+    std::int64_t c = 150;
+    std::int64_t e = 64;
+};
+
+/// Which positions a row sees.
+enum class Sees : std::uint8_t { All, Before, After, Window };
+constexpr std::int64_t kWindow = 20;
+
+/// Of an operand's two dimensions the second lies contiguous, or the first, or the second in longer rows of odd length.
+enum class Layout : std::uint8_t { Rows, Columns, OddRows };
+
+constexpr double kHidden = -3.4e38;
+
+class ScoredBuilder {
+public:
+    ScoredBuilder(DType type, const Sizes& s, Sees sees, std::int32_t rows)
+        : type_(type), s_(s), sees_(sees) {
+        region_.space = {s.b, s.r, s.n, s.c, s.e};
+        region_.tile = {rows, rows == 64 ? 128 : 64, 2};
+        region_.band = {sees == Sees::After    ? 0
+                        : sees == Sees::Window ? 1 - kWindow
+                                               : 1 - s.r,
+                        sees == Sees::Before || sees == Sees::Window ? 1 : s.c};
+    }
+
+    void score(Layout left, Layout right) {
+        region_.scores.push_back({operand(s_.r, s_.e, 1, 4, left), operand(s_.c, s_.e, 3, 4, right)});
+    }
+
+    void factor(Layout layout) { region_.factor = operand(s_.c, s_.n, 3, 2, layout); }
+
+    /// exp(visible score / 4 - shift[r]) / norm[r], of which norm is at least 1.
+    std::int32_t probability() {
+        Expr& w = region_.weight;
+        const std::int32_t shifted = w.apply(Op::Sub, {visible_score(), row_value()});
+        const std::int32_t size = w.apply(Op::Abs, {row_value()});
+        const std::int32_t norm = w.apply(Op::Add, {size, w.constant(1, DType::F32)});
+        return w.apply(Op::Div, {w.apply(Op::Exp, {shifted}), norm});
+    }
+
+    std::int32_t visible_score() {
+        Expr& w = region_.weight;
+        const std::int32_t score = w.apply(Op::Mul, {w.acc(0), w.constant(0.25, DType::F32)});
+        return hidden(score, kHidden);
+    }
+
+    /// probability * (second score - value[c]), zero where hidden.
+    void derivative() {
+        Expr& w = region_.weight;
+        const std::int32_t p = probability();
+        const std::int32_t difference = w.apply(Op::Sub, {w.acc(1), context_value()});
+        hidden(w.apply(Op::Mul, {p, difference}), 0);
+    }
+
+    void reduce(ReduceOp op) {
+        region_.op = op;
+        region_.space[2] = 1;
+    }
+
+    /// result[b, r, n] = Acc(0) * scale[b, r] in `type`.
+    Case finish(DType type, const std::string& what) {
+        const std::int64_t n = region_.space[2];
+        const BufferId out = build_.buffer(BufferRole::Output, type, {s_.b, s_.r, n});
+        const BufferId scale = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.r});
+        Store store{build_.through(out, map(s_.r * n, n, 1, 0)), {}, {}};
+        const std::int32_t factor = store.expr.load(build_.through(scale, map(s_.r, 1, 0, 0)));
+        store.expr.apply(Op::Mul, {store.expr.acc(0), factor});
+        region_.stores.push_back(std::move(store));
+        for (Access& access : region_.weight.accesses) access.map.dims[2] = {atom(n, 0)};
+        for (Score& score : region_.scores) score.left.map.dims[2] = score.right.map.dims[2] = {atom(n, 0)};
+        build_.region(std::move(region_));
+        // Scores are F32 sums of E products, of which the weights are exponentials; a weight near the middle of two values
+        // of its type may be rounded to either.
+        const double sums = 16 * epsilon(DType::F32) * static_cast<double>(s_.e + s_.c);
+        return {"Scored_" + std::string(name(type_)) + "_" + what,
+                build_.finish(),
+                2 * epsilon(type) + sums,
+                2 * epsilon(type_) + sums,
+                {}};
+    }
+
+private:
+    [[nodiscard]] IndexMap map(std::int64_t b, std::int64_t r, std::int64_t n, std::int64_t c) const {
+        return {
+            {{atom(s_.b, b)}, {atom(s_.r, r)}, {atom(region_.space[2], n)}, {atom(s_.c, c)}, {atom(s_.e, 0)}},
+            0};
+    }
+
+    /// rows x columns in each batch entry, along these dimensions of the region.
+    Access operand(std::int64_t rows, std::int64_t columns, std::size_t row, std::size_t column,
+                   Layout layout) {
+        const std::int64_t stride =
+            layout == Layout::Columns ? 1 : columns + (layout == Layout::OddRows ? 3 : 0);
+        const std::int64_t step = layout == Layout::Columns ? rows : 1;
+        const std::int64_t size = layout == Layout::Columns ? rows * columns : rows * stride;
+        const BufferId buffer = build_.buffer(BufferRole::Input, type_, {s_.b, size});
+        IndexMap lies = map(size, 0, 0, 0);
+        lies.dims[row] = {atom(rows, stride)};
+        lies.dims[column] = {atom(columns, step)};
+        return build_.through(buffer, lies);
+    }
+
+    std::int32_t row_value() {
+        const BufferId values = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.r});
+        return region_.weight.load(build_.through(values, map(s_.r, 1, 0, 0)));
+    }
+    std::int32_t context_value() {
+        const BufferId values = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.c});
+        return region_.weight.load(build_.through(values, map(s_.c, 0, 0, 1)));
+    }
+
+    std::int32_t hidden(std::int32_t value, double otherwise) {
+        Expr& w = region_.weight;
+        if (sees_ == Sees::All) return value;
+        const std::int32_t r = w.index(1);
+        const std::int32_t c = w.index(3);
+        std::int32_t seen = sees_ == Sees::After ? w.apply(Op::Le, DType::Bool, {r, c})
+                                                 : w.apply(Op::Le, DType::Bool, {c, r});
+        if (sees_ == Sees::Window) {
+            const std::int32_t first = w.apply(Op::Sub, {r, w.constant(kWindow, DType::I64)});
+            seen = w.apply(Op::And, {seen, w.apply(Op::Lt, DType::Bool, {first, c})});
+        }
+        return w.apply(Op::Select, DType::F32, {seen, value, w.constant(otherwise, DType::F32)});
+    }
+
+    CaseBuilder build_;
+    DType type_;
+    Sizes s_;
+    Sees sees_;
+    ScoredRegion region_;
+};
+
+Case mixed(DType type, const Sizes& s, Sees sees, std::int32_t rows, Layout layout, const std::string& what) {
+    ScoredBuilder build(type, s, sees, rows);
+    build.score(layout, layout);
+    build.factor(layout);
+    build.probability();
+    return build.finish(type, what);
+}
+
+Case differentiated(DType type, const Sizes& s, Sees sees, std::int32_t rows, const std::string& what) {
+    ScoredBuilder build(type, s, sees, rows);
+    build.score(Layout::Rows, Layout::Rows);
+    build.score(Layout::Columns, Layout::Rows);
+    build.factor(Layout::Rows);
+    build.derivative();
+    return build.finish(DType::F32, what);
+}
+
+Case reduced(ReduceOp op, const Sizes& s, Sees sees, const std::string& what) {
+    ScoredBuilder build(DType::BF16, s, sees, 64);
+    build.reduce(op);
+    build.score(Layout::Rows, Layout::Rows);
+    if (op == ReduceOp::Sum) {
+        build.probability();
+    } else {
+        build.visible_score();
+    }
+    return build.finish(DType::F32, what);
+}
+
+}  // namespace
+
+std::vector<Case> scored_cases() {
+    std::vector<Case> cases;
+    for (DType type : {DType::BF16, DType::F16}) {
+        cases.push_back(mixed(type, {}, Sees::All, 64, Layout::Rows, "mix"));
+        cases.push_back(differentiated(type, {}, Sees::Before, 64, "derivative_before"));
+    }
+    cases.push_back(mixed(DType::BF16, {}, Sees::Before, 64, Layout::Columns, "mix_before_columns"));
+    cases.push_back(mixed(DType::BF16, {}, Sees::Window, 64, Layout::OddRows, "mix_window_odd_rows"));
+    cases.push_back(mixed(DType::BF16, {2, 130, 64, 140, 32}, Sees::After, 128, Layout::Rows, "mix_after"));
+    cases.push_back(differentiated(DType::BF16, {}, Sees::After, 64, "derivative_after"));
+    cases.push_back(differentiated(DType::BF16, {1, 66, 128, 70, 128}, Sees::All, 128, "derivative_wide"));
+    for (const auto& [n, e] : {std::pair{8, 16}, {40, 48}, {48, 32}, {96, 80}, {128, 128}}) {
+        cases.push_back(mixed(DType::BF16, {1, 20, n, 131, e}, Sees::All, 64, Layout::Rows,
+                              "mix_" + std::to_string(n) + "_" + std::to_string(e)));
+    }
+    cases.push_back(reduced(ReduceOp::Sum, {}, Sees::Before, "sum_before"));
+    cases.push_back(reduced(ReduceOp::Max, {}, Sees::Window, "max_window"));
+    cases.push_back(reduced(ReduceOp::Min, {}, Sees::All, "min"));
+    return cases;
+}
+
+}  // namespace stretto

@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fuse/band.h"
+#include "fuse/fuse.h"
+#include "graph/builder.h"
+#include "simplify/simplify.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kHeads = 16;
+constexpr std::int64_t kRows = 512;
+constexpr std::int64_t kDepth = 64;
+constexpr std::int64_t kScores = kHeads * kRows * kRows;
+
+/// Causal attention as a program writes it by hand: two products, and a softmax between them.
+struct Attention {
+    GraphBuilder b;
+    Tensor scores;
+    Tensor out;
+
+    explicit Attention(std::int64_t heads = kHeads, std::int64_t depth = kDepth, DType type = DType::BF16) {
+        const auto operand = [&](const char* name) {
+            return b.input(Role::User, name, type, {heads, kRows, depth});
+        };
+        const Tensor query = operand("query"), key = operand("key"), value = operand("value");
+        scores = b.matmul(query, b.transpose(key, 1, 2));
+        const Tensor row = b.unsqueeze(b.arange(kRows, 0, 1, DType::I64), 1);
+        const Tensor seen = b.apply(Op::Le, {b.arange(kRows, 0, 1, DType::I64), row}, DType::Bool);
+        const Tensor hidden = b.full({1}, -3.4e38, DType::F32);
+        const Tensor visible = b.apply(Op::Select, {seen, b.cast(scores, DType::F32), hidden}, DType::F32);
+        out = b.matmul(b.cast(b.softmax(visible, -1, DType::F32), type), value);
+        b.output(out, "out");
+    }
+
+    RegionGraph fused(const char* machine = "h200") {
+        return fuse(simplify(b.finish()), builtin_machine(machine), Numerics::Fused);
+    }
+};
+
+std::vector<ScoredRegion> scored(const RegionGraph& graph) {
+    std::vector<ScoredRegion> found;
+    for (const Region& region : graph.regions) {
+        if (const auto* body = std::get_if<ScoredRegion>(&region.body)) found.push_back(*body);
+    }
+    return found;
+}
+
+bool stores_scores(const RegionGraph& graph) {
+    return std::any_of(graph.buffers.begin(), graph.buffers.end(),
+                       [](const Buffer& buffer) { return volume(buffer.shape) >= kScores; });
+}
+
+TEST(Scored, AttentionWrittenAsProductsStoresNothingAsLargeAsItsScores) {
+    const RegionGraph graph = Attention().fused();
+    EXPECT_FALSE(stores_scores(graph));
+    EXPECT_EQ(scored(graph).size(), graph.regions.size());
+}
+
+TEST(Scored, ACausalMaskEndsTheContextAtTheRow) {
+    for (const ScoredRegion& region : scored(Attention().fused())) {
+        EXPECT_EQ(region.band, (Range{1 - kRows, 1}));
+        EXPECT_EQ(scored_context(region, {128, 192}), (Range{0, 192}));
+    }
+}
+
+TEST(Scored, ScoresThatTheCallerWantsAreStored) {
+    Attention attention;
+    attention.b.output(attention.scores, "scores");
+    EXPECT_TRUE(scored(attention.fused()).empty());
+}
+
+TEST(Scored, ScoresThatAreNotSummedAreStored) {
+    Attention attention;
+    Tensor& scores = attention.scores;
+    attention.b.output(attention.b.cumsum(scores, 2, DType::F32), "sums");
+    EXPECT_TRUE(stores_scores(attention.fused()));
+}
+
+TEST(Scored, ScoresOfFewRowsAreStoredSoThatAllWorkersHaveWork) {
+    EXPECT_TRUE(scored(Attention(2).fused()).empty());
+}
+
+TEST(Scored, DeepScoresAreStored) { EXPECT_TRUE(scored(Attention(kHeads, 256).fused()).empty()); }
+
+TEST(Scored, ScoresOfWideTypesAreStored) {
+    EXPECT_TRUE(scored(Attention(kHeads, kDepth, DType::F32).fused()).empty());
+}
+
+TEST(Scored, TheGradientOfTheRightSideTakesItsRowsFromTheContext) {
+    Attention attention;
+    GraphBuilder& b = attention.b;
+    const Tensor gradient = b.input(Role::User, "gradient", DType::BF16, {kHeads, kRows, kDepth});
+    const Tensor squares = b.apply(Op::Mul, {attention.scores, attention.scores}, DType::BF16);
+    b.output(b.matmul(b.transpose(squares, 1, 2), gradient), "right");
+    b.output(b.matmul(b.transpose(gradient, 1, 2), squares), "exchanged");
+    const RegionGraph graph = attention.fused();
+    EXPECT_FALSE(stores_scores(graph));
+    const auto regions = scored(graph);
+    ASSERT_GE(regions.size(), 2U);
+    for (auto region = regions.end() - 2; region != regions.end(); ++region) {
+        EXPECT_EQ(region->space, (std::array<std::int64_t, 5>{kHeads, kRows, kDepth, kRows, kDepth}));
+        EXPECT_EQ(region->band, (Range{1 - kRows, kRows}));
+    }
+}
+
+class Band : public testing::Test {
+protected:
+    Expr e;
+    const Shape space{1, 80, 1, 80};
+    const Range all{-79, 80};
+
+    std::int32_t row() { return e.index(1); }
+    std::int32_t context() { return e.index(3); }
+    std::int32_t number(double value) { return e.constant(value, DType::I64); }
+    std::int32_t zero() { return e.constant(0, DType::F32); }
+    std::int32_t only_where(std::int32_t condition) {
+        return e.apply(Op::Select, DType::F32, {condition, e.acc(0), zero()});
+    }
+    [[nodiscard]] Range found(Counts counts = Counts::NonZero) const { return band_of(e, counts, space); }
+};
+
+TEST_F(Band, IsEverythingWithoutAMask) {
+    e.acc(0);
+    EXPECT_EQ(found(), all);
+}
+
+TEST_F(Band, OfAWindowBeginsBeforeTheRow) {
+    const auto near = e.apply(Op::Lt, DType::Bool, {e.apply(Op::Sub, {row(), number(7)}), context()});
+    only_where(e.apply(Op::And, {near, e.apply(Op::Le, DType::Bool, {context(), row()})}));
+    EXPECT_EQ(found(), (Range{-6, 1}));
+}
+
+TEST_F(Band, OfADifferenceCoversBothTerms) {
+    const auto before = only_where(e.apply(Op::Lt, DType::Bool, {context(), row()}));
+    const auto at = only_where(e.apply(Op::Le, DType::Bool, {context(), row()}));
+    e.apply(Op::Sub, {before, at});
+    EXPECT_EQ(found(), (Range{-79, 1}));
+}
+
+TEST_F(Band, OfAnExponentialIsWhereItsArgumentIsNotHidden) {
+    const auto seen = e.apply(Op::Le, DType::Bool, {row(), context()});
+    const auto score = e.apply(Op::Select, DType::F32, {seen, e.acc(0), e.constant(-1e38, DType::F32)});
+    EXPECT_EQ(found(Counts::Visible), (Range{0, 80}));
+    e.apply(Op::Exp, {e.apply(Op::Sub, {score, e.acc(1)})});
+    EXPECT_EQ(found(), (Range{0, 80}));
+}
+
+TEST_F(Band, LeavesEveryRowAPosition) {
+    only_where(e.apply(Op::Le, DType::Bool, {row(), context()}));
+    EXPECT_EQ(band_of(e, Counts::NonZero, {1, 100, 1, 80}), (Range{-99, 80}))
+        << "rows from 80 on see nothing";
+}
+
+}  // namespace
+}  // namespace stretto
