@@ -235,7 +235,7 @@ private:
         for (const CudaMember& member :
              {constant("kStats", static_cast<std::int64_t>(region.stats.size())),
               constant("kInner", inner_stats(region)), constant("kWidth", shares.width),
-              constant("kRowWarps", shares.row_warps)}) {
+              constant("kRowWarps", shares.row_warps), constant("kStaged", shares.depth)}) {
             kind_.functor.constants.push_back(member);
         }
         const Scope first{{coordinate("b", region.space[0]), coordinate("m", region.space[1]), "0",

@@ -1,8 +1,10 @@
 #include "fuse/left_shares.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "abi/abi.h"
+#include "fuse/product_kind.h"
 
 namespace stretto {
 namespace {
@@ -11,6 +13,25 @@ constexpr std::size_t kDepth = 3;            ///< dimension k of a product's spa
 constexpr std::int64_t kMostBytes = 16;      ///< of one access
 constexpr std::int64_t kMostRows = 8;        ///< rows that are staged at one time
 constexpr std::int64_t kMostNeighbours = 8;  ///< 16 bytes of the narrowest elements
+
+constexpr std::int64_t kMostStaged = 64 << 10;  ///< bytes of a left side that is staged as a whole
+constexpr std::int64_t kStagedPart = 32 << 10;  ///< bytes of a part of a larger one
+
+std::int64_t rows_together(const MatMulRegion& region) {
+    return std::clamp<std::int64_t>(region.space[1], 1, kMostRows);
+}
+
+/// Whole pieces of a panel, so that a load belongs to one part. Sums of statistics stay with a thread over all parts, so
+/// each has one row.
+std::int64_t staged_depth(const MatMulRegion& region, std::int64_t warps) {
+    const std::int64_t depth = region.space[kDepth];
+    const std::int64_t column = rows_together(region) * static_cast<std::int64_t>(size_of(region.a_type));
+    if (product_kind(region) != abi::ProductKind::Panels || column * depth <= kMostStaged ||
+        rows_together(region) > warps)
+        return depth;
+    const std::int64_t piece = abi::panel_piece(depth, warps);
+    return std::min(depth, std::max<std::int64_t>(kStagedPart / (column * piece), 1) * piece);
+}
 
 std::vector<const Access*> direct_loads(const Expr& expr) {
     std::vector<const Access*> loads;
@@ -41,17 +62,23 @@ bool moves_together(const MatMulRegion& region, std::int64_t width) {
 
 LeftShares left_shares(const MatMulRegion& region, std::int64_t warps) {
     LeftShares shares;
-    shares.row_warps = warps / std::clamp<std::int64_t>(region.space[1], 1, std::min(warps, kMostRows));
+    shares.row_warps = warps / std::min(warps, rows_together(region));
+    shares.depth = staged_depth(region, warps);
     const std::int64_t threads = shares.row_warps * 32;
     // A group costs a thread about as much as one element more.
     const auto cost = [&](std::int64_t width) {
-        const std::int64_t groups = region.space[kDepth] / width;
+        const std::int64_t groups = shares.depth / width;
         return (groups + threads - 1) / threads * (width + 1);
     };
     for (std::int64_t width = 2; width <= kMostNeighbours; width *= 2) {
         if (moves_together(region, width) && cost(width) < cost(shares.width)) shares.width = width;
     }
     return shares;
+}
+
+std::int64_t most_panels(const MatMulRegion& region, std::int64_t warps) {
+    if (staged_depth(region, warps) == region.space[kDepth]) return std::numeric_limits<std::int64_t>::max();
+    return abi::panels_at_once(rows_together(region), static_cast<long long>(region.weights.size()), warps);
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 
 namespace stretto {
@@ -12,17 +13,21 @@ std::int64_t place(const MatMulRegion& matmul, const Access& weight, std::int64_
     return (weight.map.offset + row * matmul.space[3] + k) * static_cast<std::int64_t>(size_of(weight.type));
 }
 
+/// The left side comes in parts; all panels pass a part before the next one.
 void append_panels(const MatMulRegion& matmul, TaskId id, Range columns, std::int32_t warps,
                    std::vector<Load>& stream) {
     const std::int64_t depth = matmul.space[3];
     const std::int64_t piece = abi::panel_piece(depth, warps);
-    for (std::int64_t n = columns.begin; n < columns.end; n += abi::kPanelRows) {
-        const std::int64_t rows = std::min<std::int64_t>(abi::kPanelRows, columns.end - n);
-        for (std::int64_t k = 0; k < depth; k += piece) {
-            for (const Access& weight : matmul.weights) {
-                const auto size = static_cast<std::int64_t>(size_of(weight.type));
-                stream.push_back({id, BufferId(weight.source), place(matmul, weight, n, k),
-                                  std::min(piece, depth - k) * size, rows, rows > 1 ? depth * size : 0});
+    const std::int64_t part = left_shares(matmul, warps).depth;
+    for (std::int64_t first = 0; first < depth; first += part) {
+        for (std::int64_t n = columns.begin; n < columns.end; n += abi::kPanelRows) {
+            const std::int64_t rows = std::min<std::int64_t>(abi::kPanelRows, columns.end - n);
+            for (std::int64_t k = first; k < std::min(first + part, depth); k += piece) {
+                for (const Access& weight : matmul.weights) {
+                    const auto size = static_cast<std::int64_t>(size_of(weight.type));
+                    stream.push_back({id, BufferId(weight.source), place(matmul, weight, n, k),
+                                      std::min(piece, depth - k) * size, rows, rows > 1 ? depth * size : 0});
+                }
             }
         }
     }

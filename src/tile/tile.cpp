@@ -4,6 +4,7 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 #include "fuse/reduce_lanes.h"
 #include "fuse/scored.h"
@@ -143,7 +144,9 @@ private:
         const std::int64_t share =
             machine_.workers * streamed_cost(matmul, tokens) / siblings_cost(matmul, tokens);
         const std::int64_t tasks =
-            std::clamp<std::int64_t>(share / ceil_div(matmul.space[1], tokens), 1, panels);
+            std::clamp<std::int64_t>(std::max(share / ceil_div(matmul.space[1], tokens),
+                                              ceil_div(panels, most_panels(matmul, machine_.consumer_warps))),
+                                     1, panels);
         std::vector<Range> columns;
         for (std::int64_t t = 0; t < tasks; ++t) {
             columns.push_back({panels * t / tasks * abi::kPanelRows,
@@ -254,7 +257,7 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
             return abi::tiles_scratch(matmul->tile.rows, matmul->tile.columns, weights, matmul->tile.stages);
         }
         const bool wide = matmul->a_type == DType::F64;
-        return abi::matmul_scratch({tile[1].size(), tile[2].size(), matmul->space[3],
+        return abi::matmul_scratch({tile[1].size(), tile[2].size(), left_shares(*matmul, warps).depth,
                                     static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4, weights,
                                     static_cast<long long>(matmul->stats.size()), product_kind(*matmul)},
                                    warps);

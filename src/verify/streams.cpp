@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 
 namespace stretto::verifying {
@@ -90,15 +91,17 @@ private:
         const std::int64_t depth = matmul->space[3];
         const std::int64_t width = panels ? abi::panel_piece(depth, plan_.shared.warps) : depth;
         const std::int64_t height = panels ? abi::kPanelRows : rows_per_load(*matmul);
-        const Range batches = task.tile[0];
-        const Range columns = task.tile[2];
-        for (std::int64_t b = batches.begin; b < batches.end; ++b) {
-            for (std::int64_t n = columns.begin; n < columns.end; n += height) {
-                for (std::int64_t k = 0; k < depth; k += width) {
-                    const Range rows{n, std::min(n + height, columns.end)};
-                    const Range part{k, std::min(k + width, depth)};
-                    for (const Access& weight : matmul->weights) {
-                        loads.push_back(load_of(id, weight, {b, 0, n, k}, rows.size(), part.size(), panels));
+        const std::int64_t staged = left_shares(*matmul, plan_.shared.warps).depth;
+        for (std::int64_t b = task.tile[0].begin; b < task.tile[0].end; ++b) {
+            for (std::int64_t first = 0; first < depth; first += staged) {
+                const Range part{first, std::min(first + staged, depth)};
+                for (std::int64_t n = task.tile[2].begin; n < task.tile[2].end; n += height) {
+                    const std::int64_t rows = std::min(height, task.tile[2].end - n);
+                    for (std::int64_t k = part.begin; k < part.end; k += width) {
+                        for (const Access& weight : matmul->weights) {
+                            loads.push_back(load_of(id, weight, {b, 0, n, k}, rows,
+                                                    std::min(width, part.end - k), panels));
+                        }
                     }
                 }
             }

@@ -282,6 +282,11 @@ std::vector<Case> matmul_cases() {
         cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 1, 50, k}));
         cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 8, 9, k}));
     }
+    // Left sides that are staged in parts: four alike; two of two pieces and a short one; with statistics.
+    cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 8, 17, 8192}));
+    cases.push_back(plain(Weights::Streamed, DType::F16, {1, 7, 9, 4864}));
+    cases.push_back(normalized_and_gated(DType::BF16, {1, 8, 9, 4864}));
+    cases.push_back(scaled_at_the_end(Weights::Streamed, DType::BF16, {1, 8, 9, 4864}));
     for (std::int64_t n : {1, 8, 2100}) cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 3, n, 96}));
     cases.push_back(plain(Weights::Streamed, DType::F16, {1, 2, 37, 544}));
     cases.push_back(plain(Weights::Streamed, DType::F16, {1, 17, 37, 64}));

@@ -36,24 +36,30 @@ template <class F>
 }
 
 /// The staged left side of a MatMul in scratch memory, and the partial sums of its row statistics behind it (the
-/// layout of abi::matmul_scratch). Rows are staged side by side, each by kRowWarps warps, kWidth neighbours a thread.
-/// F: kB, kM, kK, kStats, kInner, kWidth, kRowWarps, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly of
+/// layout of abi::matmul_scratch). Rows are staged side by side, each by kRowWarps warps, kWidth neighbours a thread; long
+/// ones in parts of kStaged values of k, one after the other in the same place.
+/// F: kB, kM, kK, kStats, kInner, kWidth, kRowWarps, kStaged, Left (element), Acc, LeftEarly, load_left(b, m, k) giving a LeftEarly of
 /// kWidth neighbours whose words may be missing; of neighbour v left(b, m, k, v, stat, early) and stat_term(Number<j>, b, m,
 /// k, v, stat, early); stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics. The first kInner of them
 /// must be known before the left side and the terms of the others, which are summed while the left side is staged.
 /// Panels: rows are laid out for the tensor cores of MatMulPanels; `row` then gives bytes, not elements in order.
 template <class F, class Config, bool Panels = false>
 class LeftSide {
-    /// Rows that are staged at one time. A thread may have several, one after the other, unless kOneRowEach.
+    /// Rows that are staged at one time. A thread may have several, of the eight that a task has at most, one after the
+    /// other, unless kOneRowEach.
     static constexpr I32 kRowsTogether = Config::kWarps / F::kRowWarps;
-    static constexpr bool kOneRowEach = F::kM <= kRowsTogether;
+    static constexpr bool kOneRowEach = (F::kM < 8 ? F::kM : 8) <= kRowsTogether;
 
 public:
     using Acc = typename F::Acc;
     using Element = typename F::Left;
-    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Element), Panels));
+    static constexpr I32 kRowBytes =
+        static_cast<I32>(abi::left_row_bytes(F::kStaged, sizeof(Element), Panels));
+    static constexpr I32 kParts = (F::kK + F::kStaged - 1) / F::kStaged;
     /// The last step of summing waits for `finish`.
     static constexpr bool kFinishesLate = kOneRowEach && F::kInner < F::kStats;
+    static_assert(kParts == 1 || kOneRowEach || F::kInner == F::kStats,
+                  "the sums of a row that comes in parts stay with its threads");
     struct Stats {
         Acc values[F::kStats == 0 ? 1 : F::kStats];
     };
@@ -70,24 +76,66 @@ public:
                                       (partials + 15) / 16 * 16);
     }
 
+private:
+    using Early = typename F::LeftEarly;
+    static constexpr I32 kRowThreads = F::kRowWarps * 32;
+    static constexpr I32 kGroups = F::kStaged / F::kWidth;  ///< of neighbours, in a row of one part
+    static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
+    /// Groups that one thread loads before it uses the first, as many as 192 bytes of registers hold, in batches of one
+    /// size.
+    static constexpr int kFit = 192 / static_cast<int>(sizeof(Early));
+    static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
+    static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
+    static constexpr int kRoundsAhead = (kRounds + kBatches - 1) / kBatches;
+    /// What a thread loads of a part stays in registers for all that need it.
+    static constexpr bool kIsKept = kOneRowEach && kBatches == 1;
+
+public:
+    /// What one thread has loaded and not yet used.
+    struct Batch {
+        Early values[kRoundsAhead];
+    };
+
     /// Evaluates the prologue for all rows of batch `b`. Every consumer thread takes part; ends with their barrier.
     /// `finish` takes the result.
     [[nodiscard]] __device__ __forceinline__ Stats stage(const F& f, I32 b) const {
-        Batch kept{};
-        if constexpr (kIsKept) {
-            if (first_row() < tile_.rows()) kept = load(f, b, first_row(), 0);
-        }
+        static_assert(kParts == 1);
+        Stats sums{};
+        stage_part(f, b, 0, begin(f, b), sums);
+        return sums;
+    }
+
+    /// Loads the first part, as far as registers hold it, and sums the inner statistics.
+    [[nodiscard]] __device__ __forceinline__ Batch begin(const F& f, I32 b) const {
+        const Batch kept = fetch(f, b, 0);
         for_each_number<0, F::kInner>([&]<int J>(Number<J> j) {
             for_each_row([&](I32 m) { sum_inner(f, j, kept, b, m); });
             consumer_barrier<Config>();
         });
-        Stats sums{};
+        return kept;
+    }
+
+    /// Loads the part from k = `first` on, where registers hold a whole one and there is one.
+    [[nodiscard]] __device__ __forceinline__ Batch fetch(const F& f, I32 b, I32 first) const {
+        Batch batch{};
+        if constexpr (kIsKept) {
+            if (first_row() < tile_.rows() && first < F::kK) batch = load(f, b, first_row(), first, 0);
+        }
+        return batch;
+    }
+
+    /// Stages the part that was fetched; ends with a barrier. `sums` are this thread's sums of the statistics that the
+    /// stores use, of all parts so far.
+    __device__ __forceinline__ void stage_part(const F& f, I32 b, I32 first, const Batch& fetched,
+                                               Stats& sums) const {
         for_each_row([&](I32 m) {
-            sums = stage_row(f, kept, b, m);
-            if constexpr (!kFinishesLate) add_outer(sums, m);
+            stage_row(f, fetched, b, m, first, sums);
+            if constexpr (!kFinishesLate) {
+                add_outer(sums, m);
+                sums = {};
+            }
         });
         consumer_barrier<Config>();
-        return sums;
     }
 
     /// Ends the sums of the statistics that the stores use, some work after the staging; a barrier must follow before
@@ -113,22 +161,6 @@ public:
     }
 
 private:
-    using Early = typename F::LeftEarly;
-    static constexpr I32 kRowThreads = F::kRowWarps * 32;
-    static constexpr I32 kGroups = F::kK / F::kWidth;  ///< of neighbours, in a row
-    static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
-    /// Groups that one thread loads before it uses the first, as many as 192 bytes of registers hold, in batches of one size.
-    static constexpr int kFit = 192 / static_cast<int>(sizeof(Early));
-    static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
-    static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
-    static constexpr int kRoundsAhead = (kRounds + kBatches - 1) / kBatches;
-    /// What is loaded of a thread's only row stays in registers for all that need it.
-    static constexpr bool kIsKept = kOneRowEach && kRounds <= kAhead;
-
-    struct Batch {
-        Early values[kRoundsAhead];
-    };
-
     /// The first row of this thread; warps that are left over have none.
     [[nodiscard]] __device__ __forceinline__ I32 first_row() const {
         if constexpr (kRowsTogether == 1 && Config::kWarps == F::kRowWarps) return 0;
@@ -145,35 +177,37 @@ private:
         }
     }
 
-    /// Calls body(round, k) for this thread's groups of a row, from a round on.
+    /// Calls body(round, k) for this thread's groups of a row of the part from `part` on, from a round on.
     template <class Body>
-    static __device__ __forceinline__ void for_each_of_batch(I32 round, Body&& body) {
-        constexpr bool kAlwaysInside = kRounds % kRoundsAhead == 0 && kRounds * kRowThreads == kGroups;
+    static __device__ __forceinline__ void for_each_of_batch(I32 part, I32 round, Body&& body) {
+        constexpr bool kAlwaysInside =
+            kRounds % kRoundsAhead == 0 && kRounds * kRowThreads == kGroups && F::kK % F::kStaged == 0;
         const I32 first = round * kRowThreads + thread_here() % kRowThreads;
+        const I32 groups = kParts == 1 ? kGroups : min(kGroups, (F::kK - part) / F::kWidth);
 #pragma unroll
         for (int r = 0; r < kRoundsAhead; ++r) {
             const I32 group = first + r * kRowThreads;
-            if (kAlwaysInside || group < kGroups) body(r, group * F::kWidth);
+            if (kAlwaysInside || group < groups) body(r, part + group * F::kWidth);
         }
     }
 
     /// Asks for everything before it looks at any answer; every round of polls asks for all that is missing.
-    [[nodiscard]] __device__ __forceinline__ Batch load(const F& f, I32 b, I32 m, I32 round) const {
+    [[nodiscard]] __device__ __forceinline__ Batch load(const F& f, I32 b, I32 m, I32 part, I32 round) const {
         Batch batch{};
         const auto ask = [&](int r, I32 k) { batch.values[r] = f.load_left(b, tile_.m.begin + m, k); };
-        for_each_of_batch(round, ask);
+        for_each_of_batch(part, round, ask);
         if constexpr (Early::kWords) {
             const U32 tag = f.words.tag();
             const auto missing = [&] {
                 U32 slot = kNoneMissing;
-                for_each_of_batch(round, [&](int r, I32) {
+                for_each_of_batch(part, round, [&](int r, I32) {
                     if (!batch.values[r].ready(tag)) slot = batch.values[r].missing(tag);
                 });
                 return slot;
             };
             if (missing() != kNoneMissing) {
                 f.words.wait([&] {
-                    for_each_of_batch(round, [&](int r, I32 k) {
+                    for_each_of_batch(part, round, [&](int r, I32 k) {
                         if (!batch.values[r].ready(tag)) ask(r, k);
                     });
                     return missing();
@@ -183,17 +217,17 @@ private:
         return batch;
     }
 
-    /// Calls body(k, early) for this thread's groups of row m, in ascending order.
+    /// Calls body(k, early) for this thread's groups of row m in a part, in ascending order.
     template <class Body>
-    __device__ __forceinline__ void for_each_loaded(const F& f, const Batch& kept, I32 b, I32 m,
+    __device__ __forceinline__ void for_each_loaded(const F& f, const Batch& kept, I32 b, I32 m, I32 part,
                                                     Body&& body) const {
         if constexpr (kIsKept) {
-            for_each_of_batch(0, [&](int r, I32 k) { body(k, kept.values[r]); });
+            for_each_of_batch(part, 0, [&](int r, I32 k) { body(k, kept.values[r]); });
         } else {
 #pragma unroll 1
             for (I32 round = 0; round < kRounds; round += kRoundsAhead) {
-                const Batch batch = load(f, b, m, round);
-                for_each_of_batch(round, [&](int r, I32 k) { body(k, batch.values[r]); });
+                const Batch batch = load(f, b, m, part, round);
+                for_each_of_batch(part, round, [&](int r, I32 k) { body(k, batch.values[r]); });
             }
         }
     }
@@ -209,21 +243,23 @@ private:
                                               I32 m) const {
         const Stats stats = statistics<J>(f, b, m);
         Acc sum = 0;
-        for_each_loaded(f, kept, b, m, [&](I32 k, const Early& early) {
+        for (I32 part = 0; part < F::kK; part += F::kStaged) {
+            const Batch batch = part == 0 ? kept : fetch(f, b, part);
+            for_each_loaded(f, batch, b, m, part, [&](I32 k, const Early& early) {
 #pragma unroll
-            for (I32 v = 0; v < F::kWidth; ++v)
-                sum += f.stat_term(j, b, tile_.m.begin + m, k, v, stats.values, early);
-        });
+                for (I32 v = 0; v < F::kWidth; ++v)
+                    sum += f.stat_term(j, b, tile_.m.begin + m, k, v, stats.values, early);
+            });
+        }
         add_lanes(J, m, sum);
     }
 
-    /// Stages a row; returns this thread's sums of the statistics that are not inner ones.
-    [[nodiscard]] __device__ __forceinline__ Stats stage_row(const F& f, const Batch& kept, I32 b,
-                                                             I32 m) const {
-        Stats sums{};
+    /// Stages a row of the part from `part` on; adds this thread's terms of the statistics that are not inner ones.
+    __device__ __forceinline__ void stage_row(const F& f, const Batch& kept, I32 b, I32 m, I32 part,
+                                              Stats& sums) const {
         const Stats stats = statistics<F::kInner>(f, b, m);
         Element* row = reinterpret_cast<Element*>(scratch<Config>() + m * kRowBytes);
-        for_each_loaded(f, kept, b, m, [&](I32 k, const Early& early) {
+        for_each_loaded(f, kept, b, m, part, [&](I32 k, const Early& early) {
             const I32 at = tile_.m.begin + m;
             Acc values[F::kWidth];
 #pragma unroll
@@ -235,9 +271,8 @@ private:
                 }
                 values[v] = f.left(b, at, k, v, stats.values, early);
             }
-            write_group(row, k, values);
+            write_group(row, k - part, values);
         });
-        return sums;
     }
 
     /// Where element k of a row is. In panels the second and the third pair of each 8 change places (matmul_panels.h).

@@ -6,8 +6,8 @@
 namespace stretto::device {
 
 /// Product on tensor cores with weights that come through the ring in panels: 8 rows of one weight, cut along k into
-/// pieces of abi::panel_piece. The task's loads are in the order of panel, piece, weight. Weights are the 8-wide side of
-/// the mma; tokens are the 16-wide side.
+/// pieces of abi::panel_piece. The task's loads are in the order of part (of the left side, kStaged values of k), panel,
+/// piece, weight. Weights are the 8-wide side of the mma; tokens are the 16-wide side.
 ///
 /// k is permuted inside a chunk of 32, alike on both sides: lane (g, q) = (lane / 4, lane % 4) reads the 8 neighbours
 /// k = 32 c + 8 q + j of row g. One mma multiplies j = 0..3, with the tokens in rows 0..7 of its 16; another j = 4..7, with
@@ -31,6 +31,16 @@ class MatMulPanels {
         static_cast<I32>(abi::panel_piece(F::kK, Config::kWarps)) / abi::kChunk;
     template <class Config>
     static constexpr I32 kPieces = (kChunks + kPieceChunks<Config> - 1) / kPieceChunks<Config>;
+    /// Of a part; the last one may have fewer.
+    template <class Config>
+    static constexpr I32 kPartPieces =
+        F::kStaged == F::kK ? kPieces<Config> : F::kStaged / abi::kChunk / kPieceChunks<Config>;
+    template <class Config>
+    static constexpr bool kAlike = kPieces<Config> % kPartPieces<Config> == 0;
+    /// Are all pieces the same, with as many chunks for every warp?
+    template <class Config>
+    static constexpr bool kEven =
+        kChunks % kPieceChunks<Config> == 0 && kPieceChunks<Config> % Config::kWarps == 0;
     template <class Config>
     static constexpr I32 kOwn = (kPieceChunks<Config> + Config::kWarps - 1) / Config::kWarps;
     // From one row to the next in a slot that holds a whole piece, or the last one.
@@ -42,17 +52,18 @@ class MatMulPanels {
 
     /// The left side stays in registers for all panels where a warp has few chunks.
     template <class Config>
-    static constexpr bool kKept = kPieces<Config>* kOwn<Config> <= 8;
+    static constexpr bool kKept = kPartPieces<Config>* kOwn<Config> <= 8;
     /// Slots that are waited for and read together, so that their latencies overlap.
     template <class Config>
     static constexpr I32 kMostTogether = Config::kSlots < 4 ? Config::kSlots : 4;
     template <class Config>
-    static constexpr bool kFitsTogether = kPieces<Config>* F::kWeights <= kMostTogether<Config>;
+    static constexpr bool kFitsTogether =
+        kAlike<Config>&& kPartPieces<Config>* F::kWeights <= kMostTogether<Config>;
     template <class Config>
     static constexpr I32 kPiecesTogether =
-        kKept<Config>&& kFitsTogether<Config>                                  ? kPieces<Config>
-        : kPieces<Config> % 2 == 0 && 2 * F::kWeights <= kMostTogether<Config> ? 2
-                                                                               : 1;
+        kKept<Config>&& kFitsTogether<Config> ? kPartPieces<Config>
+        : kAlike<Config>&& kPartPieces<Config> % 2 == 0 && 2 * F::kWeights <= kMostTogether<Config> ? 2
+                                                                                                    : 1;
     template <class Config>
     static constexpr I32 kPanelsTogether =
         kPieces<Config> == 1 && 2 * F::kWeights <= kMostTogether<Config> ? 2 : 1;
@@ -70,7 +81,7 @@ class MatMulPanels {
     /// This warp's chunks of the left side, or one of them.
     template <class Config>
     struct Fragments {
-        uint4 values[kKept<Config> ? kPieces<Config> * kOwn<Config> : 1];
+        uint4 values[kKept<Config> ? kPartPieces<Config> * kOwn<Config> : 1];
     };
 
 public:
@@ -82,13 +93,18 @@ public:
         const LeftSide<F, Config, true> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             Early early = load_first_store(f, b, tile);
-            const auto sums = left.stage(f, b);
+            typename Side<Config>::Stats sums{};
+            left.stage_part(f, b, 0, left.begin(f, b), sums);
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
             const Fragments<Config> kept = load_kept(left, tile.rows());
-            left.finish(sums);
+            if constexpr (Side<Config>::kParts == 1) left.finish(sums);
             for (I32 n = 0; n < tile.columns(); n += kColumnsAtOnce<Config>) {
                 const I32 columns = min(kColumnsAtOnce<Config>, tile.columns() - n);
-                cursor = multiply<Config>(left, kept, record, launch, cursor, columns, tile);
+                if constexpr (Side<Config>::kParts == 1) {
+                    cursor = multiply<Config>(left, kept, record, launch, cursor, columns, 0, tile);
+                } else {
+                    cursor = multiply_parts<Config>(f, b, left, kept, sums, record, launch, cursor, tile);
+                }
                 consumer_barrier<Config>();
                 store<Config>(f, b, tile, left, n, columns, early);
                 if (n + columns < tile.columns() || b + 1 < tile.b.end) consumer_barrier<Config>();
@@ -103,6 +119,29 @@ private:
     template <class Config>
     using Side = LeftSide<F, Config, true>;
 
+    /// All parts, for all columns of the task; the first one is staged. The next one is on its way meanwhile.
+    template <class Config>
+    static __device__ __forceinline__ Cursor multiply_parts(const F& f, I32 b, const Side<Config>& left,
+                                                            Fragments<Config> kept,
+                                                            typename Side<Config>::Stats& sums,
+                                                            const abi::Record& record,
+                                                            const abi::Launch& launch, Cursor cursor,
+                                                            const MatMulTile<F>& tile) {
+#pragma unroll 1
+        for (I32 part = 0; part < Side<Config>::kParts; ++part) {
+            const I32 next = (part + 1) * F::kStaged;
+            const auto fetched = left.fetch(f, b, next);
+            cursor = multiply<Config>(left, kept, record, launch, cursor, tile.columns(),
+                                      part * kPartPieces<Config>, tile);
+            if (next >= F::kK) break;
+            consumer_barrier<Config>();
+            left.stage_part(f, b, next, fetched, sums);
+            kept = load_kept(left, tile.rows());
+        }
+        left.finish(sums);
+        return cursor;
+    }
+
     /// Calls body(own) for each chunk of a piece that is this warp's: the own-th is chunk own * kWarps + warp. `piece`
     /// is a constant where the compiler unrolls.
     template <class Config, class Body>
@@ -111,7 +150,7 @@ private:
 #pragma unroll
         for (I32 own = 0; own < kOwn<Config>; ++own) {
             const I32 left = kChunks - piece * kPieceChunks<Config> - own * Config::kWarps;
-            if (left >= Config::kWarps || warp < left) body(own);
+            if (kEven<Config> || left >= Config::kWarps || warp < left) body(own);
         }
     }
 
@@ -141,7 +180,7 @@ private:
         Fragments<Config> kept{};
         if constexpr (kKept<Config>) {
 #pragma unroll
-            for (I32 piece = 0; piece < kPieces<Config>; ++piece) {
+            for (I32 piece = 0; piece < kPartPieces<Config>; ++piece) {
                 for_each_own<Config>(piece, [&](I32 own) {
                     kept.values[piece * kOwn<Config> + own] = load_left<Config>(left, rows, piece, own);
                 });
@@ -150,11 +189,13 @@ private:
         return kept;
     }
 
-    /// Multiplies the panels of `columns` columns and leaves every warp's share in scratch memory.
+    /// Multiplies the panels of `columns` columns by the part whose first piece is `begin`, and leaves every warp's share,
+    /// or adds it, in scratch memory.
     template <class Config>
     static __device__ __forceinline__ Cursor multiply(const Side<Config>& left, const Fragments<Config>& kept,
                                                       const abi::Record& record, const abi::Launch& launch,
-                                                      Cursor cursor, I32 columns, const MatMulTile<F>& tile) {
+                                                      Cursor cursor, I32 columns, I32 begin,
+                                                      const MatMulTile<F>& tile) {
         constexpr I32 kPanels = kPanelsTogether<Config>;
         const I32 block = F::kWeights * tile.rows() * kSumRow<Config>;
         const I32 panels = (columns + abi::kPanelRows - 1) / abi::kPanelRows;
@@ -163,12 +204,13 @@ private:
         if constexpr (kPanels > 1) {
 #pragma unroll 1
             for (; panel + kPanels <= panels; panel += kPanels, out += kPanels * block) {
-                cursor = multiply_panels<kPanels, Config>(left, kept, record, launch, cursor, out, tile);
+                cursor =
+                    multiply_panels<kPanels, Config>(left, kept, record, launch, cursor, out, begin, tile);
             }
         }
 #pragma unroll 1
         for (; panel < panels; ++panel, out += block) {
-            cursor = multiply_panels<1, Config>(left, kept, record, launch, cursor, out, tile);
+            cursor = multiply_panels<1, Config>(left, kept, record, launch, cursor, out, begin, tile);
         }
         return cursor;
     }
@@ -178,20 +220,21 @@ private:
                                                              const Fragments<Config>& kept,
                                                              const abi::Record& record,
                                                              const abi::Launch& launch, Cursor cursor,
-                                                             Acc* out, const MatMulTile<F>& tile) {
+                                                             Acc* out, I32 begin, const MatMulTile<F>& tile) {
         Sums sums[Panels * F::kWeights] = {};
+        const auto multiply_from = [&](I32 piece) {
+            cursor =
+                multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, begin, piece, sums, tile);
+        };
         if constexpr (kKept<Config>) {
 #pragma unroll
-            for (I32 piece = 0; piece < kPieces<Config>; piece += kPiecesTogether<Config>) {
-                cursor =
-                    multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
+            for (I32 piece = 0; piece < kPartPieces<Config>; piece += kPiecesTogether<Config>) {
+                if (kAlike<Config> || begin + piece < kPieces<Config>) multiply_from(piece);
             }
         } else {
+            const I32 pieces = min(kPartPieces<Config>, kPieces<Config> - begin);
 #pragma unroll 1
-            for (I32 piece = 0; piece < kPieces<Config>; piece += kPiecesTogether<Config>) {
-                cursor =
-                    multiply_pieces<Panels, Config>(left, kept, record, launch, cursor, piece, sums, tile);
-            }
+            for (I32 piece = 0; piece < pieces; piece += kPiecesTogether<Config>) multiply_from(piece);
         }
         const I32 row = thread_here() % 32 / 4;
         if (row < tile.rows()) {
@@ -199,21 +242,23 @@ private:
                 out + row * kSumRow<Config> + thread_here() / 32 * abi::kPanelRows + thread_here() % 4 * 2;
 #pragma unroll
             for (int line = 0; line < Panels * F::kWeights; ++line) {
-                *reinterpret_cast<float2*>(at + line * tile.rows() * kSumRow<Config>) =
+                auto* share = reinterpret_cast<float2*>(at + line * tile.rows() * kSumRow<Config>);
+                float2 sum =
                     make_float2(sums[line][0][0] + sums[line][1][2], sums[line][0][1] + sums[line][1][3]);
+                if (F::kStaged < F::kK && begin > 0) sum = make_float2(share->x + sum.x, share->y + sum.y);
+                *share = sum;
             }
         }
         return cursor;
     }
 
-    /// Adds the products of the pieces that are read together, of all panels and weights.
+    /// Adds the products of the pieces that are read together, of all panels and weights: of the part that begins with
+    /// piece `begin`, those from `piece` on.
     template <int Panels, class Config>
-    static __device__ __forceinline__ Cursor multiply_pieces(const Side<Config>& left,
-                                                             const Fragments<Config>& kept,
-                                                             const abi::Record& record,
-                                                             const abi::Launch& launch, Cursor cursor,
-                                                             I32 piece, Sums (&sums)[Panels * F::kWeights],
-                                                             const MatMulTile<F>& tile) {
+    static __device__ __forceinline__ Cursor
+    multiply_pieces(const Side<Config>& left, const Fragments<Config>& kept, const abi::Record& record,
+                    const abi::Launch& launch, Cursor cursor, I32 begin, I32 piece,
+                    Sums (&sums)[Panels * F::kWeights], const MatMulTile<F>& tile) {
         constexpr I32 kLines = Panels * F::kWeights;
         constexpr I32 kAll = kPiecesTogether<Config> * kLines;
         // More weights than may be held at one time follow one another.
@@ -225,7 +270,7 @@ private:
             Cursor at = cursor;
 #pragma unroll
             for (I32 i = 0; i < kSlots; ++i) {
-                const bool last = piece + (first + i) / kLines + 1 == kPieces<Config>;
+                const bool last = begin + piece + (first + i) / kLines + 1 == kPieces<Config>;
                 slots[i] = wait_full<Config>(at, record, launch) +
                            row * (last ? kLastSlotRow<Config> : kSlotRow<Config>)+own_bytes();
                 at = at.template next<Config>();
@@ -233,7 +278,7 @@ private:
 #pragma unroll
             for (I32 i = 0; i < kSlots; ++i) {
                 const I32 this_piece = piece + (first + i) / kLines;
-                for_each_own<Config>(this_piece, [&](I32 own) {
+                for_each_own<Config>(begin + this_piece, [&](I32 own) {
                     const uint4 weight =
                         *reinterpret_cast<const uint4*>(slots[i] + own * Config::kWarps * kChunkBytes);
                     const uint4 token = kKept<Config>

@@ -22,7 +22,7 @@ struct Piece<2> {
     using Type = unsigned short;
 };
 
-template <class T, int N>
+template <class T, int N, bool Pairs = sizeof(T) == 2 && N % 2 == 0>
 struct Vector {
     static constexpr int kBytes = N * static_cast<int>(sizeof(T));
     using Pieces = typename Piece<kBytes>::Type;  ///< 16 bytes each where they are more
@@ -33,6 +33,23 @@ struct Vector {
     __device__ __forceinline__ void set(int i, Value<T> x) { elements[i] = narrow<T>(x); }
 };
 
+/// Two elements share a register, also where they wait for their use.
+template <class T, int N>
+struct Vector<T, N, true> {
+    static constexpr int kBytes = N * 2;
+    using Pieces = typename Piece<kBytes>::Type;
+    static constexpr int kPieces = kBytes / static_cast<int>(sizeof(Pieces));
+    alignas(sizeof(Pieces)) U32 pairs[N / 2];
+
+    [[nodiscard]] __device__ __forceinline__ Value<T> value(int i) const {
+        return widen(T{static_cast<unsigned short>(pairs[i / 2] >> i % 2 * 16)});
+    }
+    __device__ __forceinline__ void set(int i, Value<T> x) {
+        const U32 bits = narrow<T>(x).bits;
+        pairs[i / 2] = i % 2 == 0 ? bits : (pairs[i / 2] & 0xffff) | bits << 16;
+    }
+};
+
 /// Plain loads, as `read`. `at` is aligned to the vector's size, or to 16 bytes.
 template <int N, class T>
 [[nodiscard]] __device__ __forceinline__ Vector<T, N> read_vector(const T* at) {
@@ -41,7 +58,7 @@ template <int N, class T>
 #pragma unroll
     for (int i = 0; i < Vector<T, N>::kPieces; ++i) {
         const Pieces piece = reinterpret_cast<const Pieces*>(at)[i];
-        memcpy(reinterpret_cast<char*>(vector.elements) + i * sizeof(Pieces), &piece, sizeof(Pieces));
+        memcpy(reinterpret_cast<char*>(&vector) + i * sizeof(Pieces), &piece, sizeof(Pieces));
     }
     return vector;
 }
@@ -52,7 +69,7 @@ __device__ __forceinline__ void write_vector(T* at, const Vector<T, N>& vector) 
 #pragma unroll
     for (int i = 0; i < Vector<T, N>::kPieces; ++i) {
         Pieces piece;
-        memcpy(&piece, reinterpret_cast<const char*>(vector.elements) + i * sizeof(Pieces), sizeof(Pieces));
+        memcpy(&piece, reinterpret_cast<const char*>(&vector) + i * sizeof(Pieces), sizeof(Pieces));
         reinterpret_cast<Pieces*>(at)[i] = piece;
     }
 }
