@@ -105,7 +105,7 @@ bool on_tensor_cores(const AttentionRegion& region) {
     const std::int64_t depth = region.space[4];
     const DType type = region.key.type;
     return (type == DType::BF16 || type == DType::F16) && region.value.type == type && depth % 16 == 0 &&
-           depth <= 80 && has_aligned_rows(region.key) && has_aligned_rows(region.value);
+           depth <= 128 && has_aligned_rows(region.key) && has_aligned_rows(region.value);
 }
 
 Range scored_context(const ScoredRegion& region, Range rows) {

@@ -129,7 +129,7 @@ struct AttentionRegion {
 };
 
 /// Is the attention one that the device computes on tensor cores? Keys and values are of one 16-bit type, with D a
-/// multiple of 16 and at most 80 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
+/// multiple of 16 and at most 128 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
 
 /// One score of a pair of a row and a context position: score(b, r, c) = sum over e of left(b, r, e) * right(b, c, e), in F32.

@@ -143,6 +143,8 @@ std::vector<Case> attention_cases() {
         cases.push_back(attention(DType::BF16, {1, 2, 2, 1, 290, d, 3}, Mask::Length, 270,
                                   "width_" + std::to_string(d), {true, true}));
     }
+    cases.push_back(
+        attention(DType::BF16, {1, 2, 2, 1, 1100, 64, 1}, Mask::Length, 900, "many_turns", {true, true}));
     cases.push_back(attention(DType::BF16, {2, 3, 1, 5, 19, 16, 1}, Mask::Bool, 0, "several_queries"));
     cases.push_back(attention(DType::BF16, {1, 1, 12, 2, 40, 32, 1}, Mask::Bias, 0, "many_query_rows"));
     cases.push_back(

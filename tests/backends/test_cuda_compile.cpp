@@ -84,7 +84,7 @@ TEST_P(CudaCompile, BuildsLongRowsAndOddRowsWithoutSpills) {
 }
 
 TEST_P(CudaCompile, BuildsAttentionOfManyWidthsWithoutSpills) {
-    for (const std::int64_t depth : {16, 32, 48, 64, 80}) {
+    for (const std::int64_t depth : {16, 32, 48, 64, 80, 96, 112, 128}) {
         sample::PlanBuilder plan;
         const BufferId query = plan.buffer("query", DType::F32, {1, 16, 1, depth}, BufferRole::Input);
         const BufferId row = plan.buffer("row", DType::F32, {1, 2, depth}, BufferRole::Input);
