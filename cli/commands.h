@@ -12,6 +12,7 @@ void add_dump(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_probe(CLI::App& app);
+void add_tune(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_check_update(CLI::App& app);
 

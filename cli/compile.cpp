@@ -18,6 +18,7 @@ struct Options {
     std::string machine = "h200";
     std::string numerics = "fused";
     std::vector<std::string> without;
+    std::string plan;
 };
 
 std::int64_t weight_bytes(const Program& program) {
@@ -32,7 +33,7 @@ std::int64_t weight_bytes(const Program& program) {
 void run(const Options& options) {
     const Program program =
         program_from(options.model, {machine_named(options.machine), numerics_named(options.numerics),
-                                     features_without(options.without)});
+                                     stretto::without(options.without, parse_plan_options(options.plan))});
     {
         const Status status("writing " + options.output);
         save_program(program, options.output);
@@ -66,6 +67,9 @@ void add_compile(CLI::App& app) {
         ->add_option("--without", options->without,
                      "Parts of the compiler to leave out, to measure what they are worth: stream, words")
         ->delimiter(',');
+    command->add_option(
+        "--plan", options->plan,
+        "Choices of the planner as 'stretto tune' names them, e.g. workers=128,words_up_to=2");
     command->callback([options] { run(*options); });
 }
 

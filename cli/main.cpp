@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     stretto::cli::add_explain(app);
     stretto::cli::add_trace(app);
     stretto::cli::add_probe(app);
+    stretto::cli::add_tune(app);
     stretto::cli::add_bench(app);
     stretto::cli::add_check_update(app);
     try {

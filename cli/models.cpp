@@ -19,7 +19,7 @@ Program program_from(const std::string& path, const CompileOptions& options) {
         return import_pt2(path);
     }();
     const Status status(fmt::format("compiling {} for {}", path, options.machine.name));
-    return make_program(compile(model.graph, options), options.machine, model, path);
+    return make_program(compile(model.graph, options), model, path);
 }
 
 }  // namespace stretto::cli

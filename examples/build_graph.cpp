@@ -41,7 +41,7 @@ int main() {
     const Imported model = two_layer_network();
     const Machine machine = builtin_machine("cpu");
     const auto program = std::make_shared<const Program>(
-        make_program(compile(model.graph, {machine}), machine, model, "build_graph.cpp"));
+        make_program(compile(model.graph, {machine}), model, "build_graph.cpp"));
 
     Session session(program, Backend::Cpu);
     session.set("x", random_tensor(DType::F32, {kBatch, kWidth}, 42));

@@ -18,8 +18,8 @@ int main(int argc, char** argv) {
     try {
         const Imported model = import_pt2(argv[1]);
         const Machine machine = builtin_machine("cpu");
-        const auto program = std::make_shared<const Program>(
-            make_program(compile(model.graph, {machine}), machine, model, argv[1]));
+        const auto program =
+            std::make_shared<const Program>(make_program(compile(model.graph, {machine}), model, argv[1]));
 
         Session session(program, Backend::Cpu);
         for (const std::string& name : program->inputs) {

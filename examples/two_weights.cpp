@@ -64,7 +64,7 @@ int main() {
     const Imported update = two_weights();
     const Machine machine = builtin_machine("cpu");
     const auto program = std::make_shared<const Program>(
-        make_program(compile(update.graph, {machine}), machine, update, "two_weights.cpp"));
+        make_program(compile(update.graph, {machine}), update, "two_weights.cpp"));
 
     Session session(program, Backend::Cpu);
     session.set("x", scalar(2));

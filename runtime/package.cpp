@@ -70,7 +70,8 @@ Json describe(const Program& program, WeightFiles& weights) {
             {"provenance",
              {{"stretto", program.provenance.stretto},
               {"source", program.provenance.source},
-              {"graph", program.provenance.graph}}},
+              {"graph", program.provenance.graph},
+              {"plan", to_text(program.provenance.plan)}}},
             {"machine", Json::parse(to_json(program.machine))},
             {"inputs", program.inputs},
             {"outputs", program.outputs},
@@ -235,7 +236,7 @@ Program load_program(const std::string& path) {
     Program program;
     const JsonCursor provenance = fields.at("provenance");
     program.provenance = {provenance.at("stretto").text(), provenance.at("source").text(),
-                          provenance.at("graph").text()};
+                          provenance.at("graph").text(), parse_plan_options(provenance.at("plan").text())};
     program.machine = machine_of(json, fields);
     program.plan = read_plan(archive);
     check_proven(program.plan, path);

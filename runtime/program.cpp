@@ -47,10 +47,11 @@ std::map<std::string, HostTensor> used_tensors(const Program& program,
 
 std::string_view name(BufferRole role) { return kRoleNames.at(static_cast<std::size_t>(role)); }
 
-Program make_program(Compiled compiled, const Machine& machine, const Imported& model, std::string source) {
+Program make_program(Compiled compiled, const Imported& model, std::string source) {
     Program program;
     program.plan = std::move(compiled.plan);
-    program.machine = machine;
+    program.machine = std::move(compiled.options.machine);
+    program.provenance.plan = compiled.options.plan;
     program.emission = std::move(compiled.emission);
     program.provenance.source = std::move(source);
     program.provenance.graph = content_hash(to_text(model.graph));

@@ -21,6 +21,7 @@ struct Provenance {
     std::string stretto = std::string(kVersion);  ///< version that compiled it
     std::string source;  ///< what it was compiled from, e.g. "model.pt2"; may be empty
     std::string graph;   ///< content_hash of the graph's text form; may be empty
+    PlanOptions plan;    ///< how it was planned
     bool operator==(const Provenance&) const = default;
 };
 
@@ -41,8 +42,7 @@ struct Program {
 
 /// Joins a compiled plan with the tensors of the model that it was compiled from.
 /// Throws UserError naming the parameter or state without a value, or with a value of another type or size.
-[[nodiscard]] Program make_program(Compiled compiled, const Machine& machine, const Imported& model,
-                                   std::string source);
+[[nodiscard]] Program make_program(Compiled compiled, const Imported& model, std::string source);
 
 /// Writes a package: a zip file without compression and without time stamps, so that the same program gives the same
 /// bytes. It appears under `path` complete or not at all.

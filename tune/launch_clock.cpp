@@ -1,8 +1,6 @@
 #include "tune/launch_clock.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 
 #include "backends/cuda/limits.h"
 #include "base/error.h"
@@ -12,7 +10,6 @@ namespace stretto {
 namespace {
 
 constexpr std::int64_t kPattern = 1 << 20;  ///< elements of random values, repeated through a buffer
-constexpr std::uint32_t kMostIterations = 10'000;
 
 void fill(Memory& memory, void* target, const Buffer& buffer, std::uint64_t seed) {
     const HostTensor pattern = random_tensor(buffer.dtype, {std::min(volume(buffer.shape), kPattern)}, seed);
@@ -23,15 +20,9 @@ void fill(Memory& memory, void* target, const Buffer& buffer, std::uint64_t seed
     }
 }
 
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 }  // namespace
 
-TimedProgram::TimedProgram(Compiled compiled, const Machine& machine, Backend backend)
+FilledProgram::FilledProgram(Compiled compiled, const Machine& machine, Backend backend)
     : memory_(make_memory(backend)) {
     program_.plan = std::move(compiled.plan);
     program_.emission = std::move(compiled.emission);
@@ -48,31 +39,23 @@ TimedProgram::TimedProgram(Compiled compiled, const Machine& machine, Backend ba
     }
 }
 
-double TimedProgram::launch(std::uint32_t iterations) {
-    const auto start = std::chrono::steady_clock::now();
+void FilledProgram::launch(std::uint32_t iterations) {
     executor_->run(bindings_, nullptr, {.count = iterations, .stop = {}, .progress = nullptr});
     executor_->synchronize();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::uint32_t TimedProgram::iterations_for(double launch_us) {
-    launch(1);
-    const double one = launch(1);
-    const double eight = launch(8);
-    const double each = std::max((eight - one) / 7, launch_us / kMostIterations);
-    return static_cast<std::uint32_t>(std::ceil(launch_us / each));
-}
-
-Clock launch_clock(Backend backend, const ClockSettings& settings) {
+Clock launch_clock(Backend backend, const TimingSettings& settings) {
     return [backend, settings](const Compiled& more, const Compiled& less, const Machine& machine) {
-        TimedProgram first(more, machine, backend);
-        TimedProgram second(less, machine, backend);
-        const std::uint32_t iterations = first.iterations_for(settings.launch_us);
-        second.launch(iterations);
+        FilledProgram longer(more, machine, backend);
+        FilledProgram shorter(less, machine, backend);
+        const Launch launch_longer = [&](std::uint32_t count) { longer.launch(count); };
+        const Launch launch_shorter = [&](std::uint32_t count) { shorter.launch(count); };
+        const std::uint32_t iterations = iterations_for(launch_longer, settings);
+        shorter.launch(iterations);
         std::vector<double> differences;
         for (int round = 0; round < settings.rounds; ++round) {
-            const double longer = first.launch(iterations);
-            differences.push_back((longer - second.launch(iterations)) / iterations);
+            const double time = timed_us(launch_longer, iterations);
+            differences.push_back((time - timed_us(launch_shorter, iterations)) / iterations);
         }
         return median(std::move(differences));
     };

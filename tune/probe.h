@@ -15,10 +15,12 @@ namespace stretto {
 struct ProbeSizes {
     std::int64_t short_chain = 16;  ///< regions
     std::int64_t long_chain = 64;
-    std::int64_t products = 24;     ///< streamed; twice as many where their bandwidth is measured
-    std::int64_t panels = 2;        ///< of each streamed product, a worker
-    std::int64_t wide_rounds = 16;  ///< elements that a thread polls where many words travel
-    std::int64_t operations = 256;  ///< of the longest expression
+    std::int64_t products = 24;      ///< streamed, one after the other
+    std::int64_t panels = 2;         ///< of each, a worker
+    std::int64_t wide_products = 4;  ///< where bytes, of weights or of words, are what counts
+    std::int64_t wide_panels = 8;
+    std::int64_t rounds = 16;       ///< elements that a thread computes by the longest expression
+    std::int64_t operations = 256;  ///< of that expression
     std::int64_t square = 4096;     ///< rows and columns of the product on tensor cores
 };
 
@@ -36,7 +38,7 @@ struct Probe {
     bool from_caches = false;
 };
 
-/// In an order in which each relies on earlier ones only. A number may be asked for twice: the later answer counts, and
+/// In an order in which each relies on earlier ones. A number may be asked for twice: the later answer counts, and
 /// hand-offs are asked for on a quiet memory bus first and under the stream then (docs/decisions/0017).
 /// Throws UserError on a machine of less than two workers, which hands nothing over.
 [[nodiscard]] std::vector<Probe> probes(const Machine& machine, const ProbeSizes& sizes);

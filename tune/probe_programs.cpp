@@ -51,16 +51,15 @@ IndexMap along_n(std::int64_t n, std::int64_t k, std::int64_t stride) {
 IndexMap along_k(std::int64_t n, std::int64_t k) {
     return {{{atom(1, 0)}, {atom(1, 0)}, {atom(n, 0)}, {atom(k, 1)}}, 0};
 }
-IndexMap over_weight(std::int64_t n, std::int64_t k) {
-    return {{{atom(1, 0)}, {atom(1, 0)}, {atom(n, k)}, {atom(k, 1)}}, 0};
+IndexMap over_weight(std::int64_t n, std::int64_t k, std::int64_t stride) {
+    return {{{atom(1, 0)}, {atom(1, 0)}, {atom(n, stride)}, {atom(k, 1)}}, 0};
 }
 
 }  // namespace
 
-RegionGraph relay(const Machine& machine, Relay from, std::int64_t length, std::int64_t rounds,
-                  std::int64_t reach) {
+RegionGraph relay(const Machine& machine, Relay from, std::int64_t length, std::int64_t reach) {
     Regions regions;
-    const Shape shape = rows_of(machine, rounds);
+    const Shape shape = rows_of(machine, 1);
     std::vector<BufferId> written{regions.buffer(BufferRole::Input, DType::F32, shape)};
     for (std::int64_t i = 0; i < length; ++i) {
         const BufferRole role = i + 1 == length ? BufferRole::Output : BufferRole::Arena;
@@ -86,7 +85,7 @@ RegionGraph separate_maps(const Machine& machine, std::int64_t length, std::int6
         Store store{regions.whole(regions.buffer(BufferRole::Output, DType::F32, shape)), {}, {}};
         Expr& expr = store.expr;
         const std::int32_t factor = expr.constant(0.75, DType::F32);
-        std::int32_t value = expr.cast(expr.index(1), DType::F32);
+        std::int32_t value = operations > 0 ? expr.cast(expr.index(1), DType::F32) : factor;
         for (std::int64_t j = 0; j < operations; ++j) {
             value = expr.apply(j % 2 == 0 ? Op::Mul : Op::Add, {value, factor});
         }
@@ -95,23 +94,27 @@ RegionGraph separate_maps(const Machine& machine, std::int64_t length, std::int6
     return regions.take();
 }
 
-RegionGraph streamed_products(const Machine& machine, bool chained, std::int64_t length,
-                              std::int64_t panels) {
+namespace {
+
+RegionGraph products(const Machine& machine, Rows rows, std::int64_t length, std::int64_t panels,
+                     bool streamed) {
     Regions regions;
     const std::int64_t width = abi::round_up(machine.workers * panels * abi::kPanelRows, abi::kChunk);
     BufferId row;
     for (std::int64_t i = 0; i < length; ++i) {
         const bool last = i + 1 == length;
+        const bool chained = rows == Rows::Chained;
         if (!chained || i == 0) row = regions.buffer(BufferRole::Input, DType::F32, {1, width});
-        const BufferId weight = regions.buffer(BufferRole::Parameter, DType::BF16, {width, width});
+        const BufferId weight =
+            regions.buffer(BufferRole::Parameter, DType::BF16, {streamed ? width : 1, width});
         const BufferRole role = chained && !last ? BufferRole::Arena : BufferRole::Output;
         const BufferId result = regions.buffer(role, DType::F32, {1, width});
         MatMulRegion product;
         product.space = {1, 1, width, width};
         product.a.load(regions.access(row, along_k(width, width)));
         product.a_type = DType::BF16;
-        product.streamed = true;
-        product.weights = {regions.access(weight, over_weight(width, width))};
+        product.streamed = streamed;
+        product.weights = {regions.access(weight, over_weight(width, width, streamed ? width : 0))};
         Store store{regions.access(result, along_n(width, width, 1)), {}, {}};
         // Bounded, so that a chain never leaves the range of normal numbers.
         store.expr.apply(Op::Tanh, {store.expr.acc(0)});
@@ -120,6 +123,16 @@ RegionGraph streamed_products(const Machine& machine, bool chained, std::int64_t
         row = result;
     }
     return regions.take();
+}
+
+}  // namespace
+
+RegionGraph streamed_products(const Machine& machine, Rows rows, std::int64_t length, std::int64_t panels) {
+    return products(machine, rows, length, panels, true);
+}
+
+RegionGraph wide_products(const Machine& machine, Rows rows, std::int64_t length, std::int64_t panels) {
+    return products(machine, rows, length, panels, false);
 }
 
 RegionGraph square_product(const Machine& machine, std::int64_t size, std::int64_t depth) {

@@ -4,29 +4,16 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "base/cache_folder.h"
 #include "base/hash.h"
 
 namespace stretto::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path default_folder() {
-    const auto variable = [](const char* name) -> std::string {
-        const char* value = std::getenv(name);
-        return value == nullptr ? "" : value;
-    };
-    if (const std::string chosen = variable("STRETTO_CACHE_DIR"); !chosen.empty()) return chosen;
-    if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-        return fs::path(cache) / "stretto";
-    if (const std::string home = variable("HOME"); !home.empty())
-        return fs::path(home) / ".cache" / "stretto";
-    return {};
-}
 
 constexpr std::size_t kHashDigits = 32;
 
@@ -72,7 +59,7 @@ void write_whole(const fs::path& path, const std::string& bytes) {
 
 }  // namespace
 
-KernelCache::KernelCache() : folder_(default_folder()) {}
+KernelCache::KernelCache() : folder_(cache_folder()) {}
 
 std::optional<KernelCache::Entry> KernelCache::find(const std::string& key) const {
     if (folder_.empty()) return std::nullopt;

@@ -45,15 +45,16 @@ std::map<std::string, HostTensor> host_tensors(const std::map<std::string, Tenso
 
 PythonProgram compile_program(nb::bytes json, const std::map<std::string, TensorReference>& tensors,
                               const std::string& machine_name, const std::string& numerics,
-                              const std::vector<std::string>& without) {
+                              const std::vector<std::string>& without, const std::string& plan) {
     const std::string_view text(json.c_str(), json.size());
     const nb::gil_scoped_release unlocked;
-    CompileOptions options{machine_named(machine_name), numerics_named(numerics), features_without(without)};
+    CompileOptions options{machine_named(machine_name), numerics_named(numerics),
+                           stretto::without(without, parse_plan_options(plan))};
     Imported model = import_program(text, host_tensors(tensors));
     Compiled compiled = compile(model.graph, options);
     PythonProgram result;
     for (const StageTime& time : compiled.times) result.times.emplace_back(time.stage, time.milliseconds);
-    result.program = make_program(std::move(compiled), options.machine, model, "torch.export");
+    result.program = make_program(std::move(compiled), model, "torch.export");
     return result;
 }
 
@@ -148,7 +149,8 @@ void bind_program(nb::module_& m) {
         .def("take_tensor", &take_tensor, nb::arg("name"), nb::arg("address"));
 
     m.def("compile", &compile_program, nb::arg("program_json"), nb::arg("tensors"), nb::arg("machine"),
-          nb::arg("numerics"), nb::arg("without"), "Imports an exported program and runs all stages.");
+          nb::arg("numerics"), nb::arg("without"), nb::arg("plan") = "",
+          "Imports an exported program and runs all stages.");
     m.def("load", &load, nb::arg("path"), "Reads a package and proves its plan.");
 }
 

@@ -54,9 +54,10 @@ double operations(const Expr& expr) {
 
 class Decider {
 public:
-    Decider(const Graph& graph, const Machine& machine, const RuledOut& ruled_out)
+    Decider(const Graph& graph, const Machine& machine, const RuledOut& ruled_out, const PlanOptions& options)
         : graph_(graph),
           machine_(machine),
+          options_(options),
           ruled_out_(ruled_out),
           rescored_(find_rescored(graph, machine, ruled_out)),
           count_(graph.nodes.size()) {
@@ -307,9 +308,10 @@ private:
         const double traffic =
             reduction ? 0 : (bytes_if_stored(id) - bytes_if_recomputed(id)) / machine_.bandwidth;
         const double hand_off =
-            traffic + (behind_work_[id.index()]
-                           ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
-                           : machine_.counter_us + machine_.task_us + machine_.load_latency_us);
+            traffic + options_.recompute_up_to *
+                          (behind_work_[id.index()]
+                               ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
+                               : machine_.counter_us + machine_.task_us + machine_.load_latency_us);
         const bool chained = way(id) == Way::Inline;
         if (reduction) {
             const auto* op = as<Reduce>(id);
@@ -428,6 +430,7 @@ private:
 
     const Graph& graph_;
     const Machine& machine_;
+    const PlanOptions& options_;
     const RuledOut& ruled_out_;
     const Rescored rescored_;
     std::size_t count_;
@@ -442,8 +445,9 @@ private:
 
 }  // namespace
 
-Decisions decide(const Graph& graph, const Machine& machine, const RuledOut& ruled_out) {
-    return Decider(graph, machine, ruled_out).run();
+Decisions decide(const Graph& graph, const Machine& machine, const RuledOut& ruled_out,
+                 const PlanOptions& options) {
+    return Decider(graph, machine, ruled_out, options).run();
 }
 
 }  // namespace stretto

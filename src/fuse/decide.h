@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "graph/graph.h"
 
 namespace stretto {
@@ -34,6 +35,7 @@ struct Decisions {
 /// Decides by cost: recomputing an expression in its consumers against a hand-off. An expression over a
 /// contraction's result, element for element, joins its epilogue; contractions with the same left side whose results
 /// meet in one epilogue share a region.
-[[nodiscard]] Decisions decide(const Graph& graph, const Machine& machine, const RuledOut& ruled_out);
+[[nodiscard]] Decisions decide(const Graph& graph, const Machine& machine, const RuledOut& ruled_out,
+                               const PlanOptions& options = {});
 
 }  // namespace stretto

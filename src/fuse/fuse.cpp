@@ -121,13 +121,21 @@ RuledOut keep_separate(const Prepared& prepared, const std::set<std::size_t>& se
     return ruled_out;
 }
 
+/// What decides beside the graph.
+struct Setting {
+    const Machine& machine;
+    Numerics numerics;
+    const PlanOptions& options;
+};
+
 /// Regions in program order whose decisions can all be carried out: what turns out not to work is ruled out, and
 /// decided again. Empty, with `*problems` filled, where updates cannot be done as `graph` has them.
-std::vector<DraftRegion> settle(const Graph& graph, const Machine& machine, Numerics numerics,
-                                RuledOut ruled_out, std::vector<UpdateProblem>* problems) {
+std::vector<DraftRegion> settle(const Graph& graph, const Setting& setting, RuledOut ruled_out,
+                                std::vector<UpdateProblem>* problems) {
+    const auto& [machine, numerics, options] = setting;
     for (;;) {
         try {
-            const Decisions decisions = decide(graph, machine, ruled_out);
+            const Decisions decisions = decide(graph, machine, ruled_out, options);
             std::vector<DraftRegion> drafts = build_regions(graph, decisions, machine, numerics);
             const std::vector<ValueId> crowded = crowded_values(graph, decisions, drafts);
             if (!crowded.empty()) {
@@ -156,15 +164,15 @@ Numerics numerics_named(std::string_view name) {
     throw UserError(fmt::format("unknown numerics '{}'; known: fused, exact", name));
 }
 
-RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) {
+RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, const PlanOptions& options) {
     const Graph direct = with_fresh_rows(graph);
     UpdateCare care;
     for (;;) {
-        const Prepared prepared = prepare(direct, machine, care);
+        const Prepared prepared = prepare(direct, machine, care, options);
         check(prepared.graph);
         std::vector<UpdateProblem> problems;
-        const std::vector<DraftRegion> drafts =
-            settle(prepared.graph, machine, numerics, keep_separate(prepared, care.separated), &problems);
+        const std::vector<DraftRegion> drafts = settle(prepared.graph, {machine, numerics, options},
+                                                       keep_separate(prepared, care.separated), &problems);
         if (!problems.empty()) {
             take_care(prepared, problems, care);
             continue;
@@ -179,7 +187,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics) 
         result.buffers = buffers.take();
         join_maps(result);
         join_products(result);
-        cut_products(result, machine);
+        cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         return result;
     }

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "fuse/region.h"
 
 namespace stretto {
@@ -20,6 +21,6 @@ enum class Numerics : std::uint8_t {
 /// are in an order that respects every read after write, write after read and write after write of the source
 /// program. Why here: after simplify (no dead work is fused), before tile (regions decide what a task is).
 [[nodiscard]] RegionGraph fuse(const Graph& graph, const Machine& machine,
-                               Numerics numerics = Numerics::Fused);
+                               Numerics numerics = Numerics::Fused, const PlanOptions& options = {});
 
 }  // namespace stretto

@@ -16,11 +16,12 @@ constexpr double kCombineOperations = 24;
 constexpr double kReadsAlone = 3;
 
 /// The number of splits of least time: that of reading a split's blocks, and that of combining the parts, which each
-/// reader of the result does.
-std::int64_t choose_splits(const Attention& op, const Machine& machine) {
+/// reader of the result does; or `asked`, where it is not 0 and there are so many blocks.
+std::int64_t choose_splits(const Attention& op, const Machine& machine, std::int64_t asked) {
     const auto [batch, heads, queries, context, depth] = op.space;
     const std::int64_t groups = std::max<std::int64_t>(batch * heads / heads_per_row(op), 1);
     const std::int64_t blocks = ceil_div(context, abi::kAttentionBlock);
+    if (asked > 0) return std::min(asked, blocks);
     const auto block_bytes =
         static_cast<double>(abi::kAttentionBlock * depth *
                             static_cast<std::int64_t>(size_of(op.key.type) + size_of(op.value.type)));
@@ -108,10 +109,12 @@ std::vector<bool> in_place(const Graph& graph) {
 
 class Preparation {
 public:
-    Preparation(const Graph& graph, const Machine& machine, const UpdateCare& care)
+    Preparation(const Graph& graph, const Machine& machine, const UpdateCare& care,
+                const PlanOptions& options)
         : from_(graph),
           machine_(machine),
           care_(care),
+          options_(options),
           renamed_(graph.nodes.size()),
           result_(graph.nodes.size()),
           in_place_(in_place(graph)) {}
@@ -158,7 +161,7 @@ private:
 
     ValueId split(Node node) {
         auto& op = std::get<Attention>(node.op);
-        const std::int64_t splits = choose_splits(op, machine_);
+        const std::int64_t splits = choose_splits(op, machine_, options_.attention_splits);
         if (splits == 1) return add(std::move(node));
         const Type type = node.type;
         op.splits = splits;
@@ -230,6 +233,7 @@ private:
     const Graph& from_;
     const Machine& machine_;
     const UpdateCare& care_;
+    const PlanOptions& options_;
     std::vector<ValueId> renamed_;  ///< what readers of each value of `from_` read
     std::vector<ValueId> result_;   ///< what each value of `from_` has become
     ValueId elements_;  ///< all new elements of the update just converted, if they are a value of their own
@@ -250,8 +254,9 @@ std::int64_t heads_per_row(const Attention& op) {
     return std::gcd(repeated(op.key.map), repeated(op.value.map));
 }
 
-Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care) {
-    return Preparation(graph, machine, care).run();
+Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care,
+                 const PlanOptions& options) {
+    return Preparation(graph, machine, care, options).run();
 }
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "graph/graph.h"
 
 namespace stretto {
@@ -29,7 +30,8 @@ struct Prepared {
 ///   those of inputs that do not lead to the input's next value, and those in `care.copied`;
 /// - the new elements of the updates in `care.separated` are a value of their own, for updates that would otherwise
 ///   read elements of the state that they have changed already.
-[[nodiscard]] Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care);
+[[nodiscard]] Prepared prepare(const Graph& graph, const Machine& machine, const UpdateCare& care,
+                               const PlanOptions& options = {});
 
 /// How many neighbouring query heads read the same key and value rows.
 [[nodiscard]] std::int64_t heads_per_row(const Attention& op);

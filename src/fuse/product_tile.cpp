@@ -31,7 +31,6 @@ constexpr double kEnds = 6;
 /// A part of k has whole blocks, and several of them.
 constexpr std::int64_t kPartMultiple = 64;
 constexpr std::int64_t kLeastPart = 192;
-constexpr std::int64_t kMostParts = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -146,7 +145,7 @@ bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type) {
     return space[1] >= kManyRows && has_tiles;
 }
 
-void cut_products(RegionGraph& graph, const Machine& machine) {
+void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions& options) {
     bool streams = false;
     for (Region& region : graph.regions) {
         auto* matmul = std::get_if<MatMulRegion>(&region.body);
@@ -160,7 +159,7 @@ void cut_products(RegionGraph& graph, const Machine& machine) {
         const bool many = matmul != nullptr && can_be_cut(*matmul);
         if (many) {
             const Chooser chooser(*matmul, machine, streams);
-            const Cut cut = chooser.best(matmul->ragged ? 1 : kMostParts);
+            const Cut cut = chooser.best(matmul->ragged ? 1 : options.product_parts);
             matmul->tile = cut.tile;
             if (cut.tile.rows > 0 && cut.depth < matmul->space[3]) {
                 if (auto parts = split_product(region, cut.depth, graph.buffers)) {

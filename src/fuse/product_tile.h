@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "fuse/region.h"
 
 namespace stretto {
@@ -13,6 +14,6 @@ inline constexpr std::int64_t kManyRows = 16;
 
 /// Gives every product of many rows whose operands are plain its tile: the one of least time on `machine`. Products whose
 /// results are few and whose sums are long are cut along k, too: their parts are summed in order by a region of their own.
-void cut_products(RegionGraph& graph, const Machine& machine);
+void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions& options = {});
 
 }  // namespace stretto

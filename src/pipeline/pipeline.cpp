@@ -1,5 +1,7 @@
 #include "pipeline/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 
 #include "base/error.h"
@@ -27,31 +29,44 @@ void read_weights_directly(RegionGraph& regions) {
     }
 }
 
+/// The options with the machine as the plan sees it.
+CompileOptions with_workers(CompileOptions options) {
+    const std::int32_t workers = options.plan.workers;
+    if (workers > options.machine.workers) {
+        throw UserError(fmt::format("plan option workers={}: machine '{}' has {}", workers,
+                                    options.machine.name, options.machine.workers));
+    }
+    if (workers > 0) options.machine.workers = workers;
+    return options;
+}
+
 Compiled finish(RegionGraph regions, const CompileOptions& options, Observer& observer) {
     const Machine& machine = options.machine;
-    if (!options.features.stream) read_weights_directly(regions);
-    TaskGraph tasks = observer.stage("tile", [&] { return tile(std::move(regions), machine); });
-    Plan scheduled =
-        observer.stage("schedule", [&] { return schedule(std::move(tasks), machine, options.features); });
+    const PlanOptions& choices = options.plan;
+    if (!choices.stream) read_weights_directly(regions);
+    TaskGraph tasks = observer.stage("tile", [&] { return tile(std::move(regions), machine, choices); });
+    Plan scheduled = observer.stage("schedule", [&] { return schedule(std::move(tasks), machine, choices); });
     Plan plan = observer.stage("memory", [&] { return place_buffers(std::move(scheduled)); });
     require_safe(observer.stage("verify", [&] { return verify(plan); }));
     Emission emission = observer.stage("emit", [&] { return emit(plan, machine); });
 
-    return {std::move(plan), std::move(emission), observer.times()};
+    return {std::move(plan), std::move(emission), options, observer.times()};
 }
 
 }  // namespace
 
-Compiled compile(const Graph& graph, const CompileOptions& options) {
+Compiled compile(const Graph& graph, const CompileOptions& asked) {
+    const CompileOptions options = with_workers(asked);
     Observer observer(observer_settings_of_environment(), std::cerr);
     check(graph);
     const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
     RegionGraph regions =
-        observer.stage("fuse", [&] { return fuse(simple, options.machine, options.numerics); });
+        observer.stage("fuse", [&] { return fuse(simple, options.machine, options.numerics, options.plan); });
     return finish(std::move(regions), options, observer);
 }
 
-Compiled compile_regions(RegionGraph regions, const CompileOptions& options) {
+Compiled compile_regions(RegionGraph regions, const CompileOptions& asked) {
+    const CompileOptions options = with_workers(asked);
     Observer observer(observer_settings_of_environment(), std::cerr);
     return finish(std::move(regions), options, observer);
 }

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/features.h"
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "emit/emit.h"
 #include "fuse/fuse.h"
 #include "graph/graph.h"
@@ -16,7 +16,7 @@ namespace stretto {
 struct CompileOptions {
     Machine machine;
     Numerics numerics = Numerics::Fused;
-    Features features = {};
+    PlanOptions plan = {};
 };
 
 struct StageTime {
@@ -27,6 +27,7 @@ struct StageTime {
 struct Compiled {
     Plan plan;
     Emission emission;
+    CompileOptions options;  ///< that it was made with; the machine has the workers that the plan uses
     std::vector<StageTime> times;
 };
 

@@ -24,8 +24,8 @@ struct Choice {
 
 class Chooser {
 public:
-    Chooser(Plan& plan, const Machine& machine, const Features& features)
-        : plan_(plan), machine_(machine), features_(features), graph_(plan.graph) {
+    Chooser(Plan& plan, const Machine& machine, const PlanOptions& options)
+        : plan_(plan), machine_(machine), options_(options), graph_(plan.graph) {
         const std::size_t regions = graph_.regions.regions.size();
         complete_.assign(regions, std::vector<bool>(regions, false));
         where_.resize(graph_.tasks.size());
@@ -39,7 +39,7 @@ public:
     void run() {
         std::vector<std::int32_t> worker_of;
         for (const Place& place : where_) worker_of.push_back(static_cast<std::int32_t>(place.worker));
-        if (features_.words) choose_words(plan_.graph, worker_of, machine_);
+        if (options_.words) choose_words(plan_.graph, worker_of, machine_, options_.words_up_to);
         orders_ = orders_beside_words(graph_);
         for (std::size_t r = 0; r < graph_.regions.regions.size(); ++r) {
             connect(r);
@@ -297,7 +297,7 @@ private:
 
     Plan& plan_;
     const Machine& machine_;
-    const Features& features_;
+    const PlanOptions& options_;
     const TaskGraph& graph_;
     std::vector<Place> where_;
     std::vector<std::vector<Range>> orders_;  ///< by task: those before it that its words do not show
@@ -308,8 +308,8 @@ private:
 
 }  // namespace
 
-void choose_hand_offs(Plan& plan, const Machine& machine, const Features& features) {
-    Chooser(plan, machine, features).run();
+void choose_hand_offs(Plan& plan, const Machine& machine, const PlanOptions& options) {
+    Chooser(plan, machine, options).run();
 }
 
 }  // namespace stretto

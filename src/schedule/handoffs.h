@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "base/features.h"
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "schedule/plan.h"
 
 namespace stretto {
@@ -13,6 +13,6 @@ namespace stretto {
 /// For each dependency of a region on an earlier one: nothing where words carry it (schedule/words.h) or queue order or
 /// other waits enforce it already, else the cheapest by the machine's costs of one counter for the whole region, one
 /// for each part that some reader needs, one for each reader's set, or a barrier for all that came before.
-void choose_hand_offs(Plan& plan, const Machine& machine, const Features& features);
+void choose_hand_offs(Plan& plan, const Machine& machine, const PlanOptions& options);
 
 }  // namespace stretto

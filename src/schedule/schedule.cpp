@@ -51,7 +51,7 @@ SharedLayout share_memory(const Plan& plan, const Machine& machine) {
 
 }  // namespace
 
-Plan schedule(TaskGraph tasks, const Machine& machine, const Features& features) {
+Plan schedule(TaskGraph tasks, const Machine& machine, const PlanOptions& options) {
     Plan plan;
     plan.machine = machine.name;
     plan.graph = std::move(tasks);
@@ -64,7 +64,7 @@ Plan schedule(TaskGraph tasks, const Machine& machine, const Features& features)
         append_loads(plan.graph, id, machine.consumer_warps, worker.stream);
     }
     plan.shared = share_memory(plan, machine);
-    choose_hand_offs(plan, machine, features);
+    choose_hand_offs(plan, machine, options);
     return plan;
 }
 

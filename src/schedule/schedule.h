@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/features.h"
 #include "base/machine.h"
+#include "base/plan_options.h"
 #include "schedule/plan.h"
 
 namespace stretto {
@@ -10,6 +10,6 @@ namespace stretto {
 /// streams. Requires: tile's output.  Ensures: every `after` of a task is enforced by queue order, by waits,
 /// or by both together; queue orders and waits together have no cycle; loads are in consumption order. Why
 /// here: memory can only reuse what the plan orders.
-[[nodiscard]] Plan schedule(TaskGraph tasks, const Machine& machine, const Features& features = {});
+[[nodiscard]] Plan schedule(TaskGraph tasks, const Machine& machine, const PlanOptions& options = {});
 
 }  // namespace stretto

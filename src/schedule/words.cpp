@@ -127,8 +127,9 @@ private:
 
 class Chooser {
 public:
-    Chooser(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine)
-        : graph_(graph), worker_of_(worker_of), machine_(machine) {
+    Chooser(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine,
+            double up_to)
+        : graph_(graph), worker_of_(worker_of), machine_(machine), most_us_(up_to * machine.counter_us) {
         uses_.resize(graph.regions.buffers.size());
         for (std::size_t r = 0; r < graph.regions.regions.size(); ++r) {
             for (const Use& use : uses(graph.regions.regions[r])) {
@@ -180,7 +181,7 @@ private:
                 const Task& task = graph_.tasks[static_cast<std::size_t>(t)];
                 const auto polls =
                     std::visit(PollCount(buffer, task, threads), graph_.regions.regions[r].body);
-                if (!polls || cost(*polls) >= machine_.counter_us) return false;
+                if (!polls || cost(*polls) >= most_us_) return false;
             }
         }
         return true;
@@ -222,6 +223,7 @@ private:
     TaskGraph& graph_;
     const std::vector<std::int32_t>& worker_of_;
     const Machine& machine_;
+    double most_us_;           ///< that words may cost
     std::vector<Users> uses_;  ///< by buffer
 };
 
@@ -247,8 +249,9 @@ std::vector<std::vector<Range>> orders_beside_words(const TaskGraph& graph) {
     return orders;
 }
 
-void choose_words(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine) {
-    Chooser(graph, worker_of, machine).run();
+void choose_words(TaskGraph& graph, const std::vector<std::int32_t>& worker_of, const Machine& machine,
+                  double up_to) {
+    Chooser(graph, worker_of, machine, up_to).run();
 }
 
 }  // namespace stretto

@@ -25,7 +25,8 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * 
 
 class Tiler {
 public:
-    Tiler(RegionGraph regions, const Machine& machine) : machine_(machine) {
+    Tiler(RegionGraph regions, const Machine& machine, const PlanOptions& options)
+        : machine_(machine), options_(options) {
         graph_.regions = std::move(regions);
     }
 
@@ -143,10 +144,9 @@ private:
         const std::int64_t panels = ceil_div(matmul.space[2], abi::kPanelRows);
         const std::int64_t share =
             machine_.workers * streamed_cost(matmul, tokens) / siblings_cost(matmul, tokens);
-        const std::int64_t tasks =
-            std::clamp<std::int64_t>(std::max(share / ceil_div(matmul.space[1], tokens),
-                                              ceil_div(panels, most_panels(matmul, machine_.consumer_warps))),
-                                     1, panels);
+        const std::int64_t least = ceil_div(panels, most_panels(matmul, machine_.consumer_warps));
+        const std::int64_t most = std::max(panels / options_.task_panels, least);
+        const std::int64_t tasks = std::clamp(share / ceil_div(matmul.space[1], tokens), least, most);
         std::vector<Range> columns;
         for (std::int64_t t = 0; t < tasks; ++t) {
             columns.push_back({panels * t / tasks * abi::kPanelRows,
@@ -245,6 +245,7 @@ private:
     }
 
     const Machine& machine_;
+    const PlanOptions& options_;
     TaskGraph graph_;
 };
 
@@ -277,8 +278,8 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
     return 0;
 }
 
-TaskGraph tile(RegionGraph regions, const Machine& machine) {
-    return Tiler(std::move(regions), machine).run();
+TaskGraph tile(RegionGraph regions, const Machine& machine, const PlanOptions& options) {
+    return Tiler(std::move(regions), machine, options).run();
 }
 
 }  // namespace stretto

@@ -80,23 +80,74 @@ TEST(Pipeline, WithoutWordsNothingIsHandedOverByThem) {
                            [](const Edge& edge) { return edge.kind == HandOff::Words; });
     };
     EXPECT_TRUE(has_words(compiled(graph).plan));
-    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, features_without({"words"})};
+    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, without({"words"})};
     EXPECT_FALSE(has_words(compile(graph, options).plan));
 }
 
 TEST(Pipeline, WithoutStreamsNothingIsLoadedAhead) {
-    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, features_without({"stream"})};
+    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, without({"stream"})};
     for (const Worker& worker : compile(decode_graph(DecodeSizes{}), options).plan.workers)
         EXPECT_TRUE(worker.stream.empty());
 }
 
 TEST(Pipeline, WhatCannotBeLeftOutIsNamed) {
     try {
-        static_cast<void>(features_without({"words", "luck"}));
+        static_cast<void>(without({"words", "luck"}));
         FAIL();
     } catch (const UserError& error) {
         EXPECT_STREQ(error.what(), "nothing called 'luck' can be left out; known: stream, words");
     }
+}
+
+Plan planned(const Graph& graph, std::string_view options) {
+    return compile(graph, {builtin_machine("h200"), Numerics::Fused, parse_plan_options(options)}).plan;
+}
+
+TEST(Pipeline, UsesAsManyWorkersAsItIsTold) {
+    const Graph graph = decode_graph(DecodeSizes{});
+    EXPECT_EQ(planned(graph, "").workers.size(), 132U);
+    EXPECT_EQ(planned(graph, "workers=40").workers.size(), 40U);
+    const CompileOptions options{builtin_machine("h200"), Numerics::Fused, parse_plan_options("workers=40")};
+    EXPECT_EQ(compile(graph, options).options.machine.workers, 40);
+}
+
+TEST(Pipeline, CannotUseMoreWorkersThanTheMachineHas) {
+    try {
+        static_cast<void>(planned(two_products(), "workers=133"));
+        FAIL();
+    } catch (const UserError& error) {
+        EXPECT_STREQ(error.what(), "plan option workers=133: machine 'h200' has 132");
+    }
+}
+
+TEST(Pipeline, GivesAProductsTasksAsManyPanelsAsItIsTold) {
+    const auto fewest_panels = [](const Plan& plan) {
+        std::int64_t fewest = 1000;
+        for (const Task& task : plan.graph.tasks) {
+            const auto* product = std::get_if<MatMulRegion>(&plan.graph.regions[task.region].body);
+            if (product != nullptr && product->streamed) fewest = std::min(fewest, task.tile[2].size() / 8);
+        }
+        return fewest;
+    };
+    const Graph graph = decode_graph(DecodeSizes{});
+    EXPECT_LT(fewest_panels(planned(graph, "")), 3);
+    EXPECT_GE(fewest_panels(planned(graph, "task_panels=3")), 3);
+}
+
+TEST(Pipeline, HandsMoreOrLessOverByWordsAsItIsTold) {
+    const auto tagged = [](const Plan& plan) {
+        const auto& buffers = plan.graph.regions.buffers;
+        return std::count_if(buffers.begin(), buffers.end(), [](const Buffer& each) { return each.tagged; });
+    };
+    const Graph graph = decode_graph(DecodeSizes{});
+    EXPECT_EQ(tagged(planned(graph, "words_up_to=0")), 0);
+    EXPECT_GT(tagged(planned(graph, "words_up_to=1")), 0);
+}
+
+TEST(Pipeline, StoresMoreValuesWhereComputingThemAgainIsWorthLess) {
+    const Graph graph = decode_graph(DecodeSizes{});
+    EXPECT_GT(planned(graph, "recompute_up_to=0").graph.regions.regions.size(),
+              planned(graph, "recompute_up_to=1").graph.regions.regions.size());
 }
 
 TEST(Pipeline, ThePlanOfADecodeStepReadsBackFromItsText) {

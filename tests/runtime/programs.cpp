@@ -11,7 +11,7 @@ namespace {
 
 Program compiled(Imported model, Backend backend) {
     const Machine machine = machine_for(backend);
-    return make_program(compile(model.graph, {machine}), machine, model, "a test");
+    return make_program(compile(model.graph, {machine}), model, "a test");
 }
 
 }  // namespace

@@ -52,6 +52,11 @@ def test_the_command_line_computes_what_pytorch_computes(exported, backend, tmp_
             "stretto: unknown machine 'tpu'; known: 'cpu', 'h200', or a path to a machine file\n",
         ),
         (
+            ["tune", "model.stretto"],
+            "stretto: model.stretto: a package holds a plan, but no graph to plan again; "
+            "give the .pt2 that it was compiled from\n",
+        ),
+        (
             ["probe", "--backend", "cpu", "-o", "x.json"],
             "stretto: machine 'h200' is a GPU: probe it with --backend cuda\n",
         ),
@@ -85,8 +90,24 @@ def test_a_probe_writes_a_machine_that_programs_can_be_compiled_for(exported, tm
     subprocess.run(compile, cwd=tmp_path, check=True)
 
 
+def test_tuning_writes_a_package_and_keeps_what_it_measured(exported, tmp_path, monkeypatch):
+    model, path, x = exported
+    monkeypatch.setenv("STRETTO_CACHE_DIR", str(tmp_path / "cache"))
+    np.save(tmp_path / "x.npy", x.numpy())
+    tune = [BUILD / "stretto", "tune", path, "--machine", "cpu", "-o", "tuned.stretto"]
+    first = subprocess.run(tune, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    again = subprocess.run(tune, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "untuned" in first
+    assert again == first  # times that were measured anew would differ
+    run = ["run", "tuned.stretto", "--input", "input=x.npy", "--output", "out"]
+    subprocess.run([BUILD / "stretto", *run], cwd=tmp_path, check=True, capture_output=True)
+    (result,) = (tmp_path / "out").glob("*.npy")
+    np.testing.assert_allclose(np.load(result), model(x).detach().numpy(), rtol=0, atol=1e-5)
+
+
 def test_every_command_has_help():
-    for command in [[], ["compile"], ["run"], ["verify"], ["dump"], ["explain"], ["trace"], ["probe"]]:
+    commands = ["compile", "run", "verify", "dump", "explain", "trace", "probe", "tune"]
+    for command in [[], *([name] for name in commands)]:
         run = subprocess.run([BUILD / "stretto", *command, "--help"], capture_output=True, text=True)
         assert run.returncode == 0
         assert "Usage" in run.stdout

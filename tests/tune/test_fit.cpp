@@ -28,8 +28,8 @@ protected:
 
     Machine machine_ = small_machine();
     CompileOptions options_{machine_, Numerics::Fused, {}};
-    Plan long_ = compile_regions(streamed_products(machine_, true, 9, 4), options_).plan;
-    Plan short_ = compile_regions(streamed_products(machine_, true, 3, 4), options_).plan;
+    Plan long_ = compile_regions(streamed_products(machine_, Rows::Chained, 9, 4), options_).plan;
+    Plan short_ = compile_regions(streamed_products(machine_, Rows::Chained, 3, 4), options_).plan;
 };
 
 TEST_F(Fit, FindsATimeThatIsManyTimesTheOldOne) {

@@ -21,7 +21,9 @@ constexpr ProbeSizes kSmall{.short_chain = 3,
                             .long_chain = 9,
                             .products = 4,
                             .panels = 6,
-                            .wide_rounds = 8,
+                            .wide_products = 2,
+                            .wide_panels = 24,
+                            .rounds = 8,
                             .operations = 64,
                             .square = 512};
 
@@ -136,7 +138,9 @@ TEST(LaunchClock, TimesThreads) {
                            .long_chain = 40,
                            .products = 2,
                            .panels = 2,
-                           .wide_rounds = 1,
+                           .wide_products = 2,
+                           .wide_panels = 2,
+                           .rounds = 1,
                            .operations = 8,
                            .square = 64};
     const Probe each = probes(machine, sizes)[3];  // more tasks
