@@ -144,7 +144,8 @@ private:
         const std::int64_t panels = ceil_div(matmul.space[2], abi::kPanelRows);
         const std::int64_t share =
             machine_.workers * streamed_cost(matmul, tokens) / siblings_cost(matmul, tokens);
-        const std::int64_t least = ceil_div(panels, most_panels(matmul, machine_.consumer_warps));
+        const std::int64_t least =
+            ceil_div(panels, std::min(panels, most_panels(matmul, machine_.consumer_warps)));
         const std::int64_t most = std::max(panels / options_.task_panels, least);
         const std::int64_t tasks = std::clamp(share / ceil_div(matmul.space[1], tokens), least, most);
         std::vector<Range> columns;

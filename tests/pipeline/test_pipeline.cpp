@@ -134,6 +134,16 @@ TEST(Pipeline, GivesAProductsTasksAsManyPanelsAsItIsTold) {
     EXPECT_GE(fewest_panels(planned(graph, "task_panels=3")), 3);
 }
 
+TEST(Pipeline, GivesEveryProductATaskOnFewWorkers) {
+    for (Machine machine : {builtin_machine("cpu"), builtin_machine("h200")}) {
+        machine.workers = std::max(machine.workers, 2);  // this computer may have one
+        CompileOptions options{machine, Numerics::Fused, {}};
+        options.plan.workers = 2;
+        for (Range tasks : compile(decode_graph(DecodeSizes{}), options).plan.graph.tasks_of)
+            EXPECT_GT(tasks.size(), 0);
+    }
+}
+
 TEST(Pipeline, HandsMoreOrLessOverByWordsAsItIsTold) {
     const auto tagged = [](const Plan& plan) {
         const auto& buffers = plan.graph.regions.buffers;
