@@ -6,15 +6,11 @@
 #include <memory>
 #include <optional>
 
-#include "base/cache_folder.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/models.h"
 #include "cli/status.h"
-#include "graph/text.h"
-#include "schedule/text.h"
 #include "tune/contest.h"
 
 namespace stretto::cli {
@@ -31,16 +27,6 @@ struct Options {
     TimingSettings timing{.launch_us = 5'000, .most_iterations = 16, .rounds = 9};
     bool fresh = false;
 };
-
-/// What the times of a program's plans depend on: the program, the machine, where it runs, and the compiler, which the
-/// untuned plan and its source show.
-std::string log_path(const Imported& model, const Compiled& untuned, const std::string& backend) {
-    const std::string folder = cache_folder();
-    if (folder.empty()) return {};
-    const std::string key = content_hash(to_text(model.graph) + to_json(untuned.options.machine) + backend +
-                                         to_text(untuned.plan) + untuned.emission.source);
-    return (std::filesystem::path(folder) / "tune" / (key + ".json")).string();
-}
 
 void tune(const Options& options) {
     if (!is_exported(options.model)) {
@@ -63,7 +49,7 @@ void tune(const Options& options) {
     TuneSettings search = options.search;
     Contest run;
     if (!search.simulate_only) {
-        search.log = log_path(model, untuned, backend);
+        search.log = trial_log_path(model.graph, untuned, backend);
         if (options.fresh) std::filesystem::remove(search.log);
         status.emplace("preparing the " + backend + " backend");
         run = contest(

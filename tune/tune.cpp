@@ -7,9 +7,11 @@
 #include <iterator>
 #include <set>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "cost/simulate.h"
+#include "graph/text.h"
 #include "schedule/text.h"
 
 namespace stretto {
@@ -129,6 +131,15 @@ private:
 };
 
 }  // namespace
+
+std::string trial_log_path(const Graph& graph, const Compiled& untuned, std::string_view backend) {
+    const std::string folder = cache_folder();
+    if (folder.empty()) return {};
+    const std::string key =
+        content_hash(fmt::format("{}{}{}{}{}", to_text(graph), to_json(untuned.options.machine), backend,
+                                 to_text(untuned.plan), untuned.emission.source));
+    return fmt::format("{}/tune/{}.json", folder, key);
+}
 
 std::vector<PlanOptions> neighbours(const PlanOptions& options, const Machine& machine) {
     std::vector<PlanOptions> all;

@@ -37,6 +37,12 @@ struct Tuned {
     bool complete = false;      ///< no neighbour of the best is left; else the time was over
 };
 
+/// The file of the cache for the trials of one program where it runs, e.g. on "cuda"; empty where there is no cache. Its
+/// name is a hash of all that times depend on: the program, the machine, the backend, and the compiler, which the untuned
+/// plan and its source show.
+[[nodiscard]] std::string trial_log_path(const Graph& graph, const Compiled& untuned,
+                                         std::string_view backend);
+
 /// Options that differ from these in one choice and make sense on a machine.
 [[nodiscard]] std::vector<PlanOptions> neighbours(const PlanOptions& options, const Machine& machine);
 

@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
     stretto::python::bind_kernel(m);
     stretto::python::bind_trace(m);
     stretto::python::bind_executor(m);
+    stretto::python::bind_tune(m);
 }

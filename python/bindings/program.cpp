@@ -20,28 +20,11 @@
 #include "pipeline/pipeline.h"
 #include "python_program.h"
 #include "schedule/text.h"
+#include "tensor_reference.h"
 #include "verify/verify.h"
 
 namespace stretto::python {
 namespace {
-
-/// dtype, shape and address of a tensor that Python keeps alive. The address is 0 where the host cannot read it.
-using TensorReference = std::tuple<std::string, std::vector<std::int64_t>, std::uintptr_t>;
-
-std::map<std::string, HostTensor> host_tensors(const std::map<std::string, TensorReference>& references) {
-    std::map<std::string, HostTensor> tensors;
-    for (const auto& [name, reference] : references) {
-        const auto& [dtype, shape, address] = reference;
-        HostTensor tensor;
-        tensor.dtype = parse_dtype(dtype);
-        tensor.shape = shape;
-        tensor.size = static_cast<std::size_t>(volume(shape)) * size_of(tensor.dtype);
-        // Python owns the memory and outlives the call: no ownership is taken.
-        tensor.bytes = {std::shared_ptr<const std::byte>(), reinterpret_cast<const std::byte*>(address)};
-        tensors.emplace(name, std::move(tensor));
-    }
-    return tensors;
-}
 
 PythonProgram compile_program(nb::bytes json, const std::map<std::string, TensorReference>& tensors,
                               const std::string& machine_name, const std::string& numerics,
@@ -132,6 +115,8 @@ void bind_program(nb::module_& m) {
         .def_prop_ro("plan_text", [](const PythonProgram& self) { return to_text(self.program.plan); })
         .def_prop_ro("source", [](const PythonProgram& self) { return self.program.emission.source; })
         .def_prop_ro("machine", [](const PythonProgram& self) { return self.program.machine.name; })
+        .def_prop_ro("plan_options",
+                     [](const PythonProgram& self) { return to_text(self.program.provenance.plan); })
         .def_prop_ro("arch", [](const PythonProgram& self) { return self.program.machine.arch; })
         .def_prop_ro("buffers",
                      [](const PythonProgram& self) { return self.program.plan.graph.regions.buffers; })

@@ -1,5 +1,7 @@
 """Types of the extension module (sources in python/bindings)."""
 
+from collections.abc import Callable
+
 TensorReference = tuple[str, tuple[int, ...], int]
 
 class Buffer:
@@ -23,6 +25,9 @@ class Program:
     def source(self) -> str: ...
     @property
     def machine(self) -> str: ...
+    @property
+    def plan_options(self) -> str:
+        """How it was planned, as `stretto tune` names it."""
     @property
     def arch(self) -> str: ...
     @property
@@ -128,8 +133,25 @@ class Executor:
     def trace(self) -> Trace: ...
 
 def compile(
-    program_json: bytes, tensors: dict[str, TensorReference], machine: str, numerics: str, without: list[str]
+    program_json: bytes,
+    tensors: dict[str, TensorReference],
+    machine: str,
+    numerics: str,
+    without: list[str],
+    plan: str = "",
 ) -> Program: ...
+def tune(
+    program_json: bytes,
+    tensors: dict[str, TensorReference],
+    inputs: dict[str, TensorReference],
+    machine: str,
+    numerics: str,
+    backend: str,
+    seconds: float,
+    show: Callable[[str, float], None] | None,
+) -> tuple[str, str]:
+    """Texts of the best options and of the report."""
+
 def load(path: str) -> Program: ...
 def compile_kernel(program: Program, arch: str, use_cache: bool) -> Kernel: ...
 def cuda_available() -> bool: ...

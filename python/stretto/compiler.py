@@ -15,6 +15,7 @@ from .decoder import decoder_shape, export_decoder, mark_decoder
 from .errors import UserError
 from .signature import Signature, signature_of
 from .step import Step, host_reference, torch_type
+from .tuning import tuned_plan
 
 
 def compile(
@@ -27,6 +28,8 @@ def compile(
     machine: str | None = None,
     numerics: str = "fused",
     without: Iterable[str] = (),
+    plan: str = "",
+    tune: float | None = None,
 ) -> Step:
     """Compiles a model, a function of tensors, or an exported program into a Step.
 
@@ -39,6 +42,10 @@ def compile(
     backend. `numerics` is "fused" (F32 inside a region, one rounding at its stores) or "exact" (every
     rounding of the model). `without` names parts of the compiler to leave out, to measure what they are
     worth: "stream", "words".
+
+    `plan` gives choices of the planner as `stretto tune` names them ("workers=128,words_up_to=2"). `tune`
+    looks for the best ones itself, for so many seconds: it runs plans on the example inputs, beside the
+    untuned one. Both leave results as they are, up to the order of sums.
 
     Raises UserError where the model cannot be captured or holds an operation that Stretto does not have.
     """
@@ -56,7 +63,24 @@ def compile(
     # Values of constants become part of the program, so the host must be able to read them.
     readable = captured.tensors | {name: captured.tensors[name].cpu() for name in captured.constants}
     references = {name: host_reference(name, tensor) for name, tensor in readable.items()}
-    compiled = _core.compile(captured.program_json, references, machine, numerics, list(without))
+
+    def compiled_with(choices: str) -> _core.Program:
+        return _core.compile(captured.program_json, references, machine, numerics, list(without), choices)
+
+    if tune is not None and (plan or list(without)):
+        raise UserError("tune searches from the usual plan: pass it without plan and without")
+    compiled = compiled_with(plan)
+    if tune is not None:
+        best = tuned_plan(
+            program,
+            captured,
+            compiled.inputs,
+            machine=machine,
+            numerics=numerics,
+            backend=backend,
+            seconds=tune,
+        )
+        compiled = compiled_with(best) if best else compiled
     signature = Signature(
         inputs=_named(captured.inputs, compiled.inputs),
         outputs=_named(captured.outputs, compiled.outputs),

@@ -166,6 +166,11 @@ class Step:
         return self._program.plan_text
 
     @property
+    def plan_options(self) -> str:
+        """Choices of the planner, as `stretto.compile(..., plan=...)` takes them; empty where there is none."""
+        return self._program.plan_options
+
+    @property
     def source(self) -> str:
         """The CUDA source of the kernel."""
         return self._program.source

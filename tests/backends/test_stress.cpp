@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <regex>
 
@@ -38,6 +39,7 @@ RegionGraph relay(std::int64_t length, std::int64_t workers) {
 Machine machine_for(HandOff kind, Machine machine, std::int32_t workers) {
     machine.workers = workers;
     machine.word_us = kind == HandOff::Words ? 0.001 : 1000;
+    machine.barrier_us = kind == HandOff::Barrier ? 0 : 1000;
     return machine;
 }
 
@@ -104,23 +106,36 @@ public:
         pause_at_random(emission.source);
         if (change_source) change_source(emission.source);
         const auto executor = make_cuda_executor(plan, emission);
-        std::vector<float> state = first_state(machine_.workers);
-        const cuda::DeviceMemory memory(std::as_bytes(std::span(state)));
+        const std::vector<float> first = first_state(machine_.workers);
+        const cuda::DeviceMemory memory(std::as_bytes(std::span(first)));
         cuda::finish_copies();
         Bindings bindings(plan.graph.regions.buffers.size(), nullptr);
         bindings[0] = memory.as<void>();
-        for (int launch = 0; launch < kLaunches; ++launch) {
-            executor->run(bindings, nullptr, {.count = kIterations, .stop = {}});
+        std::int64_t wrong = 0;
+        for (int round = 0; round < rounds(); ++round) {
+            cuda::check(cuda::driver().copy_to_device(memory.address(), first.data(), memory.size()),
+                        "cuMemcpyHtoD");
+            for (int launch = 0; launch < kLaunches; ++launch) {
+                executor->run(bindings, nullptr, {.count = kIterations, .stop = {}});
+            }
+            executor->synchronize();
+            std::vector<float> state(first.size());
+            cuda::check(cuda::driver().copy_to_host(state.data(), memory.address(), memory.size()),
+                        "cuMemcpyDtoH");
+            wrong += count_wrong(state, std::int64_t{kLaunches} * kIterations * kLength);
         }
-        executor->synchronize();
-        cuda::check(cuda::driver().copy_to_host(state.data(), memory.address(), memory.size()),
-                    "cuMemcpyDtoH");
-        return count_wrong(state, std::int64_t{kLaunches} * kIterations * kLength);
+        return wrong;
     }
 
     Plan plan;
 
 private:
+    /// STRETTO_STRESS_ROUNDS asks for a longer run: 200 rounds are a million iterations.
+    static int rounds() {
+        const char* asked = std::getenv("STRETTO_STRESS_ROUNDS");
+        return asked == nullptr ? 1 : std::atoi(asked);
+    }
+
     static void pause_at_random(std::string& source) {
         const std::string start = "store(I32 at, const Early& early) const {\n";
         const std::string pause =
@@ -141,7 +156,7 @@ TEST_P(Stress, TheDeviceHandsOverEveryElementMillionsOfTimes) {
     EXPECT_EQ(stress.run(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Values(HandOff::Counter, HandOff::Words));
+INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Values(HandOff::Counter, HandOff::Words, HandOff::Barrier));
 
 // Negative controls: without the hand-off the same test fails, so it can see one that does not work.
 
@@ -156,13 +171,15 @@ TEST(StressControl, SeesWordsWhoseTagIsNotLookedAt) {
               0);
 }
 
-TEST(StressControl, SeesCountersThatNobodyWaitsFor) {
+TEST(StressControl, SeesCountersAndBarriersThatNobodyWaitsFor) {
     if (!cuda_available()) GTEST_SKIP() << "no CUDA device";
-    DeviceStress stress(HandOff::Counter);
-    for (Worker& worker : stress.plan.workers) {
-        for (Step& step : worker.queue) step.waits.clear();
+    for (const HandOff kind : {HandOff::Counter, HandOff::Barrier}) {
+        DeviceStress stress(kind);
+        for (Worker& worker : stress.plan.workers) {
+            for (Step& step : worker.queue) step.waits.clear();
+        }
+        EXPECT_GT(stress.run(), 0);
     }
-    EXPECT_GT(stress.run(), 0);
 }
 
 }  // namespace
