@@ -24,6 +24,7 @@ struct Options {
     std::string path;
     std::string machine = "h200";
     std::string numerics = "fused";
+    std::string plan;
     std::string stage = "plan";
     std::vector<std::int64_t> tasks;
     std::string timeline;
@@ -32,7 +33,8 @@ struct Options {
 };
 
 Program program_of(const Options& options) {
-    return program_from(options.path, {machine_named(options.machine), numerics_named(options.numerics), {}});
+    return program_from(options.path, {machine_named(options.machine), numerics_named(options.numerics),
+                                       parse_plan_options(options.plan)});
 }
 
 std::shared_ptr<Options> add_options(CLI::App& command) {
@@ -44,6 +46,7 @@ std::shared_ptr<Options> add_options(CLI::App& command) {
         .add_option("--machine", options->machine, "Machine to plan a .pt2 for: h200, cpu, or a machine file")
         ->capture_default_str();
     command.add_option("--numerics", options->numerics, "For a .pt2: fused or exact")->capture_default_str();
+    command.add_option("--plan", options->plan, "For a .pt2: choices of the planner, e.g. workers=128");
     return options;
 }
 

@@ -29,8 +29,9 @@ constexpr Quantity kWordByte{"word_byte_us", "us/byte", &Machine::word_byte_us};
 constexpr std::array kQuantities{kBandwidth, kFlops,    kTensorFlops, kCounter, kCounterWait, kSignal,
                                  kWord,      kWordByte, kBarrier,     kTask,    kLoadLatency};
 
-constexpr std::size_t kReach = 4;  ///< regions whose results a task waits for where waits are counted
-constexpr double kNever = 1e9;     ///< us: a price at which the planner chooses something else
+constexpr std::int64_t kShared = 3;  ///< counters that a task signals where signals are counted
+constexpr std::size_t kReach = 4;    ///< regions whose results a task waits for where waits are counted
+constexpr double kNever = 1e9;       ///< us: a price at which the planner chooses something else
 
 /// What a hand-off by words costs is a part for each hand-off and a part for each word: each is found with the other as it
 /// was in the pass before, and changes a small part of it.
@@ -117,6 +118,11 @@ std::vector<Probe> probes(const Machine& machine, const ProbeSizes& sizes) {
         wide(Rows::Separate));
     add(kCounterWait, "a relay with more waits a task", plain, relays(Relay::OtherWorker, kReach, many),
         relays(Relay::OtherWorker, 1, many));
+    CompileOptions signals = plain;
+    signals.machine.counter_wait_us = kNever;
+    signals.machine.signal_us = 0;
+    add(kSignal, "a relay with more signals a task", signals, overlapping_relay(machine, many, kShared),
+        overlapping_relay(machine, many, 1));
     for (const Way& way : kWays) {
         add(way.quantity, "chained products, busy bus", handing_over(way.kind, machine),
             products(Rows::Chained), products(Rows::Separate));
@@ -172,14 +178,14 @@ std::string probe_report(const Machine& base, const ProbeResult& result) {
         for (const Finding& finding : result.findings) {
             if (finding.quantity.field != quantity.field) continue;
             asked = true;
-            row(quantity.field, number(base.*quantity.member), finding.value ? number(*finding.value) : "-",
-                quantity.unit,
+            row(quantity.field, number(base.*quantity.member),
+                number(finding.value.value_or(base.*quantity.member)), quantity.unit,
                 fmt::format("{}: {:.3f} us{}", finding.what, finding.difference_us,
-                            finding.value ? "" : ", which no value explains"));
+                            finding.value ? "" : ", less than all else takes: the base's stays"));
         }
         if (!asked) {
             row(quantity.field, number(base.*quantity.member), number(base.*quantity.member), quantity.unit,
-                "copied from the base");
+                "as in the base");
         }
     }
     return text;

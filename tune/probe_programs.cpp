@@ -77,6 +77,26 @@ RegionGraph relay(const Machine& machine, Relay from, std::int64_t length, std::
     return regions.take();
 }
 
+RegionGraph overlapping_relay(const Machine& machine, std::int64_t length, std::int64_t rows) {
+    Regions regions;
+    const Shape shape = rows_of(machine, 1);
+    BufferId previous = regions.buffer(BufferRole::Input, DType::F32, shape);
+    for (std::int64_t i = 0; i < length; ++i) {
+        const BufferRole role = i + 1 == length ? BufferRole::Output : BufferRole::Arena;
+        const BufferId next = regions.buffer(role, DType::F32, shape);
+        Store store{regions.whole(next), {}, {}};
+        std::int32_t sum = store.expr.constant(1, DType::F32);
+        for (std::int64_t row = 1; row <= std::min(rows, shape[0] - 1); ++row) {
+            const IndexMap map{{{Atom{shape[0], shape[1], 0, shape[0] - row}}, {atom(shape[1], 1)}},
+                               row * shape[1]};
+            sum = store.expr.apply(Op::Add, {sum, store.expr.load(regions.access(previous, map))});
+        }
+        regions.add(MapRegion{shape, {std::move(store)}});
+        previous = next;
+    }
+    return regions.take();
+}
+
 RegionGraph separate_maps(const Machine& machine, std::int64_t length, std::int64_t rounds,
                           std::int64_t operations) {
     Regions regions;

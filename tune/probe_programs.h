@@ -16,6 +16,9 @@ enum class Relay : std::uint8_t { OwnWorker, OtherWorker };
 [[nodiscard]] RegionGraph relay(const Machine& machine, Relay from, std::int64_t length,
                                 std::int64_t reach = 1);
 
+/// Each task reads what the tasks of the next `rows` workers wrote, so that up to so many readers share a writer's counters.
+[[nodiscard]] RegionGraph overlapping_relay(const Machine& machine, std::int64_t length, std::int64_t rows);
+
 /// No region reads anything; each stores `rounds` elements a thread: an expression of `operations` operations, or a constant.
 [[nodiscard]] RegionGraph separate_maps(const Machine& machine, std::int64_t length, std::int64_t rounds,
                                         std::int64_t operations);

@@ -167,7 +167,7 @@ class Step:
 
     @property
     def plan_options(self) -> str:
-        """Choices of the planner, as `stretto.compile(..., plan=...)` takes them; empty where there is none."""
+        """Choices of the planner, as `stretto.compile(..., plan=...)` takes them; empty if untuned."""
         return self._program.plan_options
 
     @property

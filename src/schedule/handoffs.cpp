@@ -12,7 +12,8 @@
 namespace stretto {
 namespace {
 
-/// What a reader loses by waiting for a whole region of which it needs a part: the stragglers of the rest.
+/// What a reader loses by waiting for a whole region of which it needs a part, or for all workers: the stragglers of the
+/// rest.
 constexpr double kWholeRegionPenalty = 0.05;
 
 /// How readers of one region wait for it.
@@ -112,7 +113,8 @@ private:
         const bool room = std::all_of(chosen.begin(), chosen.end(), [&](const auto& entry) {
             return entry.second.kind != Choice::Kind::Whole || has_room_for_all(entry.first);
         });
-        if (!room || most_waits > kMaxWaits || counters_us(most_waits) > machine_.barrier_us) {
+        if (!room || most_waits > kMaxWaits ||
+            counters_us(most_waits) > machine_.barrier_us + kWholeRegionPenalty) {
             add_barrier(region, needs);
             return;
         }

@@ -85,7 +85,7 @@ def test_a_probe_writes_a_machine_that_programs_can_be_compiled_for(exported, tm
     probe = [BUILD / "stretto", "probe", "--machine", "cpu", "--backend", "cpu", "-o", "mine.json"]
     table = subprocess.run(probe, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "counter_us" in table
-    assert "copied from the base" in table
+    assert "chained products, busy bus" in table
     compile = [BUILD / "stretto", "compile", path, "-o", "model.stretto", "--machine", "mine.json"]
     subprocess.run(compile, cwd=tmp_path, check=True)
 
