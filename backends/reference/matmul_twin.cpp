@@ -21,7 +21,7 @@ struct CompiledStat {
 
 class MatMulTwin final : public Twin {
 public:
-    MatMulTwin(const MatMulRegion& region, std::int32_t consumer_warps)
+    MatMulTwin(const RegionGraph& graph, const MatMulRegion& region, std::int32_t consumer_warps)
         : depth_(region.space[3]),
           warps_(consumer_warps),
           stats_(region.stats.begin(), region.stats.end()),
@@ -29,7 +29,7 @@ public:
           a_type_(region.a_type),
           weights_(region.weights.begin(), region.weights.end()),
           kind_(product_kind(region)),
-          shares_(left_shares(region, consumer_warps)),
+          shares_(left_shares(graph, region, consumer_warps)),
           stores_(compiled(region.stores)) {}
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
@@ -222,8 +222,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Twin> make_twin(const MatMulRegion& region, std::int32_t consumer_warps) {
-    return std::make_unique<MatMulTwin>(region, consumer_warps);
+std::unique_ptr<Twin> make_twin(const RegionGraph& graph, const MatMulRegion& region,
+                                std::int32_t consumer_warps) {
+    return std::make_unique<MatMulTwin>(graph, region, consumer_warps);
 }
 
 }  // namespace stretto

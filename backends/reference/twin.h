@@ -19,7 +19,8 @@ public:
 // One per task kind. `consumer_warps` is the machine's: sums are cut by it.
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const MapRegion& region);
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const ReduceRegion& region, std::int32_t consumer_warps);
-[[nodiscard]] std::unique_ptr<Twin> make_twin(const MatMulRegion& region, std::int32_t consumer_warps);
+[[nodiscard]] std::unique_ptr<Twin> make_twin(const RegionGraph& graph, const MatMulRegion& region,
+                                              std::int32_t consumer_warps);
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const AttentionRegion& region, std::int32_t consumer_warps);
 [[nodiscard]] std::unique_ptr<Twin> make_twin(const ScoredRegion& region);
 

@@ -231,7 +231,7 @@ private:
 
     /// The functions compute the element k + v, of neighbours that are loaded together.
     void add_prologue(const MatMulRegion& region, DType acc) {
-        const LeftShares shares = left_shares(region, warps_);
+        const LeftShares shares = left_shares(graph_, region, warps_);
         for (const CudaMember& member :
              {constant("kStats", static_cast<std::int64_t>(region.stats.size())),
               constant("kInner", inner_stats(region)), constant("kWidth", shares.width),

@@ -18,7 +18,7 @@ void append_panels(const MatMulRegion& matmul, TaskId id, Range columns, std::in
                    std::vector<Load>& stream) {
     const std::int64_t depth = matmul.space[3];
     const std::int64_t piece = abi::panel_piece(depth, warps);
-    const std::int64_t part = left_shares(matmul, warps).depth;
+    const std::int64_t part = staged_depth(matmul, warps);
     for (std::int64_t first = 0; first < depth; first += part) {
         for (std::int64_t n = columns.begin; n < columns.end; n += abi::kPanelRows) {
             const std::int64_t rows = std::min<std::int64_t>(abi::kPanelRows, columns.end - n);

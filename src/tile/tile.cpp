@@ -259,7 +259,7 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
             return abi::tiles_scratch(matmul->tile.rows, matmul->tile.columns, weights, matmul->tile.stages);
         }
         const bool wide = matmul->a_type == DType::F64;
-        return abi::matmul_scratch({tile[1].size(), tile[2].size(), left_shares(*matmul, warps).depth,
+        return abi::matmul_scratch({tile[1].size(), tile[2].size(), staged_depth(*matmul, warps),
                                     static_cast<long long>(size_of(matmul->a_type)), wide ? 8 : 4, weights,
                                     static_cast<long long>(matmul->stats.size()), product_kind(*matmul)},
                                    warps);

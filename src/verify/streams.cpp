@@ -91,7 +91,7 @@ private:
         const std::int64_t depth = matmul->space[3];
         const std::int64_t width = panels ? abi::panel_piece(depth, plan_.shared.warps) : depth;
         const std::int64_t height = panels ? abi::kPanelRows : rows_per_load(*matmul);
-        const std::int64_t staged = left_shares(*matmul, plan_.shared.warps).depth;
+        const std::int64_t staged = staged_depth(*matmul, plan_.shared.warps);
         for (std::int64_t b = task.tile[0].begin; b < task.tile[0].end; ++b) {
             for (std::int64_t first = 0; first < depth; first += staged) {
                 const Range part{first, std::min(first + staged, depth)};

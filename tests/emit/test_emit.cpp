@@ -126,8 +126,8 @@ TEST(Emit, NeighboursOfALeftSideAreAskedForTogether) {
     plan.tag_arena();
     const std::string source = emit(plan.finish(machine()), machine()).source;
     for (const char* line :
-         {"static constexpr I32 kWidth = 8;", "static constexpr I32 kRowWarps = 8;",
-          "WordVector<BF16, 8> e0;", "return {ask_vector<8>(p0 + (k))};", "early.e0.value(v)"}) {
+         {"static constexpr I32 kWidth = 2;", "static constexpr I32 kRowWarps = 8;",
+          "WordVector<BF16, 2> e0;", "return {ask_vector<2>(p0 + (k))};", "early.e0.value(v)"}) {
         EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
     }
 }

@@ -16,7 +16,8 @@ RegionGraph product(std::int64_t rows, std::int64_t n, std::int64_t k) {
 }
 
 LeftShares shares_of(std::int64_t rows, std::int64_t k, std::int64_t warps = 8) {
-    return left_shares(std::get<MatMulRegion>(product(rows, 4096, k).regions.at(0).body), warps);
+    const RegionGraph graph = product(rows, 4096, k);
+    return left_shares(graph, std::get<MatMulRegion>(graph.regions.at(0).body), warps);
 }
 
 TEST(LeftShares, AllWarpsStageASingleRow) { EXPECT_EQ(shares_of(1, 2048).row_warps, 8); }
@@ -32,6 +33,13 @@ TEST(LeftShares, RowsShareTheWarps) {
 TEST(LeftShares, NeighboursFillAnAccessWhereEveryThreadHasSome) {
     EXPECT_EQ(shares_of(1, 2048).width, 8);
     EXPECT_EQ(shares_of(8, 8192).width, 8);
+}
+
+TEST(LeftShares, WordsAreAskedForAsManyAsOneAccessMoves) {
+    RegionGraph graph = product(1, 4096, 2048);
+    const auto& matmul = std::get<MatMulRegion>(graph.regions.at(0).body);
+    graph.buffers.at(static_cast<std::size_t>(matmul.a.accesses.at(0).source)).tagged = true;
+    EXPECT_EQ(left_shares(graph, matmul, 8).width, 2);
 }
 
 TEST(LeftShares, ShortRowsAreSpreadOverMoreThreads) {

@@ -21,7 +21,6 @@ class MatMulPanels {
     using Left = typename F::Left;
     using Early = typename F::Early;
     static constexpr I32 kRows = F::kM < 8 ? F::kM : 8;  ///< most rows of the left side of a task
-    static constexpr I32 kRowBytes = static_cast<I32>(abi::left_row_bytes(F::kK, sizeof(Left), true));
 
     static constexpr I32 kChunkBytes = abi::kChunk * 2;
     // Chunks of k, of one piece, and of one piece that belong to one warp.
@@ -167,8 +166,8 @@ private:
         const I32 row = thread_here() % 32 / 4;
         uint4 values = make_uint4(0, 0, 0, 0);
         if (row < rows) {
-            const auto* from =
-                reinterpret_cast<const unsigned char*>(left.row(0)) + row * kRowBytes + own_bytes();
+            const auto* from = reinterpret_cast<const unsigned char*>(left.row(0)) +
+                               row * Side<Config>::kRowBytes + own_bytes();
             values = *reinterpret_cast<const uint4*>(
                 from + (piece * kPieceChunks<Config> + own * Config::kWarps) * kChunkBytes);
         }
