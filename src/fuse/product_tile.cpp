@@ -24,6 +24,8 @@ constexpr std::int64_t kMostSumsBesideLoader = 96;
 constexpr std::int64_t kMostPortableSums = 64;
 /// A warp of a tile of F32 products has so many rows and columns at least.
 constexpr std::int64_t kScalarSide = 32;
+/// A block has so many groups of k for them to share.
+constexpr std::int32_t kMostScalarWarps = 8;
 /// Shared caches deliver more than memory.
 constexpr double kCacheSpeed = 1.3;
 /// What a task costs besides its product, in units of Machine::load_latency_us: filling the stages, storing the results.
@@ -129,16 +131,22 @@ private:
     std::int64_t weights_;
 };
 
-bool can_be_cut(const MatMulRegion& region) {
+bool can_be_cut(const MatMulRegion& region, const Machine& machine) {
     const Access* left = plain_left_side(region);
-    if (!has_many_rows(region.space, region.a_type) || left == nullptr || !plain_weights(region))
+    if (!has_many_rows(region.space, region.a_type) || !can_share_tile(machine.consumer_warps, region.a_type))
         return false;
+    if (left == nullptr || !plain_weights(region)) return false;
     const auto lies = plain_operand(*left, 1);
     if (region.ragged && size_of(region.a_type) != 2) return false;
     return lies && (!lies->column || !has_ragged_rows(region));
 }
 
 }  // namespace
+
+bool can_share_tile(std::int32_t warps, DType type) {
+    const bool power = (warps & (warps - 1)) == 0;
+    return power && warps >= 4 && (type != DType::F32 || warps <= kMostScalarWarps);
+}
 
 bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type) {
     const bool has_tiles = type == DType::F32 || (is_narrow_float(type) && size_of(type) == 2);
@@ -150,13 +158,13 @@ void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions&
     for (Region& region : graph.regions) {
         auto* matmul = std::get_if<MatMulRegion>(&region.body);
         if (matmul == nullptr) continue;
-        if (can_be_cut(*matmul)) matmul->streamed = false;
+        if (can_be_cut(*matmul, machine)) matmul->streamed = false;
         streams |= matmul->streamed;
     }
     std::vector<Region> regions;
     for (Region& region : graph.regions) {
         auto* matmul = std::get_if<MatMulRegion>(&region.body);
-        const bool many = matmul != nullptr && can_be_cut(*matmul);
+        const bool many = matmul != nullptr && can_be_cut(*matmul, machine);
         if (many) {
             const Chooser chooser(*matmul, machine, streams);
             const Cut cut = chooser.best(matmul->ragged ? 1 : options.product_parts);

@@ -9,6 +9,9 @@ namespace stretto {
 /// Products of fewer rows read their weights through the ring, a few rows at a time.
 inline constexpr std::int64_t kManyRows = 16;
 
+/// Can so many warps of a worker share a tile of products of this type?
+[[nodiscard]] bool can_share_tile(std::int32_t warps, DType type);
+
 /// Does a product of this space and type stage both operands as they lie in memory, if it can?
 [[nodiscard]] bool has_many_rows(const std::array<std::int64_t, 4>& space, DType type);
 

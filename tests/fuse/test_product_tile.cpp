@@ -38,6 +38,15 @@ TEST(ProductTile, FewExactResultsAreDealtToMoreWorkersThanTensorCoresWouldTake) 
     EXPECT_EQ(matmul(product(64, 256, 256, false, DType::F64), 0).tile, ProductTile{});
 }
 
+TEST(ProductTile, WarpsThatCannotShareATileLeaveManyRowsToAnotherKind) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {64, 64});
+    b.output(b.linear(x, b.input(Role::Parameter, "w", DType::BF16, {64, 64}), std::nullopt), "y");
+    Machine machine = builtin_machine("h200");
+    machine.consumer_warps = 11;
+    EXPECT_EQ(matmul(fuse(simplify(b.finish()), machine, Numerics::Fused), 0).tile, ProductTile{});
+}
+
 TEST(ProductTile, ALeftSideOfManyRowsIsStoredFirst) {
     const RegionGraph graph = product(64, 64, 64, true);
     ASSERT_EQ(graph.regions.size(), 2U);

@@ -19,6 +19,7 @@ public:
     static constexpr int kAcross = kColumns / 8;
     static constexpr int kRunning = 0;
     static constexpr int kShares = Config::kWarps / (kWarpsDown * kWarpsAcross);
+    static_assert((Config::kWarps & (Config::kWarps - 1)) == 0 && kShares <= kLineElements<T> / 4);
     static_assert(Rows % kRows == 0 && Columns % 32 == 0 && kShares >= 1);
     using Sums = float[kDown][kAcross][4];
 
