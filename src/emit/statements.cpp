@@ -139,7 +139,9 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
                  fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count, address(access)),
                  access.type, slot, true});
         } else if (!moves_within_groups(access.map, dim, count)) {
-            loads.push_back(early_load(expr, i));
+            // The first group brings it close to the others, and registers are for what each group has of its own.
+            const bool close = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
+            if (!close) loads.push_back(early_load(expr, i));
         }
     }
     return loads;

@@ -39,6 +39,18 @@ std::int64_t loads_along(const Expr& term, std::size_t dim) {
     });
 }
 
+/// Does every result take the same elements, so that a warp for each would read them all anew?
+bool shares_terms(const Expr& term, std::size_t outer, std::size_t inner) {
+    const auto moves = [](const Access& access, std::size_t dim) {
+        const auto& digits = access.map.dims[dim];
+        return std::any_of(digits.begin(), digits.end(),
+                           [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
+    };
+    return std::all_of(term.accesses.begin(), term.accesses.end(), [&](const Access& access) {
+        return access.indirect.empty() && !(moves(access, outer) && moves(access, inner));
+    });
+}
+
 }  // namespace
 
 ReduceLanes reduce_lanes(const ReduceRegion& region) {
@@ -49,7 +61,8 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const std::size_t inner = last_dim(region.space, kept, region.space.size());
     const std::size_t outer = last_dim(region.space, 0, kept);
     const bool columns = outer != kept && region.space[outer] >= abi::kReduceColumns &&
-                         loads_along(region.term, outer) > loads_along(region.term, inner);
+                         (loads_along(region.term, outer) > loads_along(region.term, inner) ||
+                          shares_terms(region.term, outer, inner));
     if (columns) return {Way::Columns, vector_along(region.term, outer, region.space[outer]), outer};
     if (region.space[inner] < kLongRow) return {};
     return {Way::Along, vector_along(region.term, inner, region.space[inner]), inner};

@@ -13,7 +13,8 @@ struct ReduceLanes {
         /// A lane has one result, of few terms or of as many as the device knows. It has kReduceSums sums, to which the
         /// terms that count are dealt in turn; they meet in a butterfly.
         Own,
-        /// Neighbouring results lie together, terms do not: a task has abi::kReduceColumns results at a time. Its warps have
+        /// Neighbouring results lie together, terms do not, or all results take the same terms: a task has
+        /// abi::kReduceColumns results at a time. Its warps have
         /// warps * vector shares of the terms: share s takes terms s, s + shares, …; shares are added up in order.
         Columns,
     };

@@ -322,6 +322,14 @@ bool lies_in_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
     });
 }
 
+bool is_uniform(const IndexMap& map) {
+    return !map.masked() &&
+           std::all_of(map.dims.begin(), map.dims.end(), [](const std::vector<Atom>& digits) {
+               return std::all_of(digits.begin(), digits.end(),
+                                  [](const Atom& digit) { return digit.extent == 1 || digit.stride == 0; });
+           });
+}
+
 bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
     const IndexMap plain = normalized(map);
     const Atom& last = plain.dims[dim].back();

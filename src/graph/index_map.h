@@ -74,6 +74,9 @@ struct IndexMap {
 /// Do `count` neighbours along `dim`, from each multiple of `count` on, lie side by side, unmasked, at a multiple of `count`?
 [[nodiscard]] bool lies_in_groups(const IndexMap& map, std::size_t dim, std::int64_t count);
 
+/// Is it one element for all positions?
+[[nodiscard]] bool is_uniform(const IndexMap& map);
+
 /// Do such neighbours differ in place, or in whether they are masked?
 [[nodiscard]] bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t count);
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from stretto.bench import decode, shapes, statistics
+from stretto.bench import decode, shapes, statistics, train, workloads
 from stretto.bench.plain import PlainDecoder
 
 SMALL = {
@@ -85,3 +85,27 @@ def test_the_error_ratio_is_that_of_the_worst_positions():
     off = torch.zeros_like(reference)
     off[0, 1, 2] = 0.01
     assert decode.error_ratio(reference + 3 * off, reference + off, reference) == pytest.approx(3)
+
+
+def train_row(system, median, fault=None):
+    numbers = (median, median, median, 0.5, 1e-3) if median else (None,) * 5
+    return train.Row("Toy", 64, system, *numbers, fault)
+
+
+def test_the_table_of_updates_shows_losses_and_faults():
+    rows = [train_row("Stretto", 2.0), train_row("eager", 8.0), train_row("torch.compile", None, "too slow")]
+    lines = train.markdown(rows).splitlines()
+    assert [line.split("|")[2].strip() for line in lines[2:]] == ["Stretto", "eager", "torch.compile"]
+    assert lines[3].split("|")[6].strip() == "4.00"
+    assert "too slow" in lines[4]
+
+
+def test_the_error_of_losses_is_relative_and_never_lost():
+    assert train.loss_error([2.0, 4.0], [2.0, 5.0]) == pytest.approx(0.2)
+    assert train.loss_error([float("nan"), 4.0], [2.0, 4.0]) == float("inf")
+
+
+def test_the_mixture_has_the_parameters_of_its_name():
+    with torch.device("meta"):
+        model = workloads.Mixture(workloads.MixtureShape())
+    assert sum(parameter.numel() for parameter in model.parameters()) == 199_837_056

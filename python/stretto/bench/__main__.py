@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 
-from . import decode, kind, train
+from . import decode, kind, train, updates
 from .provenance import provenance
 from .shapes import SHAPES
 from .systems import SYSTEMS, Case
+from .workloads import WORKLOADS
 
 H200_BANDWIDTH = 4.5e6  #: bytes/us read from memory by all SMs together
+H200_FLOPS = 989e12  #: 16-bit operations/s, dense, by its data sheet
 
 
 def main() -> int:
@@ -27,9 +29,16 @@ def main() -> int:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    rows = train.measure(arguments.systems, arguments.tokens, arguments.rounds, arguments.updates)
-    if arguments.json:
-        train.write(rows, provenance(), arguments.json)
+    options = train.Options(
+        arguments.processes, arguments.rounds, arguments.updates, arguments.flops, arguments.limit
+    )
+    rows: list[train.Row] = []
+    with open(arguments.log, "w") as log:
+        for key in arguments.workloads:
+            print(key, "...", file=sys.stderr, flush=True)
+            rows += train.measure(key, arguments.systems, options, log)
+            if arguments.json:
+                train.write(rows, provenance(), arguments.json)
     print(train.markdown(rows))
     return 1 if any(row.fault for row in rows) else 0
 
@@ -105,14 +114,21 @@ def _parse() -> argparse.Namespace:
 def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "train",
-        description="Times complete training updates of GPT-2 small, after a check of their losses.",
+        description="Times training updates of each system, in turns, in fresh processes, after a check.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    command.add_argument("--systems", nargs="+", choices=train.SYSTEMS, default=list(train.SYSTEMS))
-    command.add_argument("--tokens", type=int, default=1024)
-    command.add_argument("--rounds", type=int, default=10, help="timings of each system")
-    command.add_argument("--updates", type=int, default=10, help="updates of one timing")
-    command.add_argument("--json", type=Path, help="write a list of objects, one for each system")
+    add = command.add_argument
+    add("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="WORKLOAD",
+        help=", ".join(WORKLOADS))  # fmt: skip
+    add("--systems", nargs="+", choices=updates.SYSTEMS, default=list(updates.SYSTEMS), metavar="SYSTEM",
+        help=", ".join(updates.SYSTEMS))  # fmt: skip
+    add("--processes", type=int, default=2, help="fresh processes of each system")
+    add("--rounds", type=int, default=10, help="timings of each process")
+    add("--updates", type=int, default=10, help="updates of one timing")
+    add("--flops", type=float, default=H200_FLOPS, help="16-bit operations/s of this GPU's tensor cores")
+    add("--limit", type=float, default=600, help="seconds that a system may take to compile")
+    add("--json", type=Path, help="write a list of objects, one for each workload and system")
+    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
 
 
 def _add_kind(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

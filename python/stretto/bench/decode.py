@@ -61,7 +61,10 @@ class Row:
 def measure(case: Case, names: Sequence[str], options: Options, log: IO[str]) -> list[Row]:
     """All systems of one case."""
     wanted = [YARDSTICK, *(name for name in names if name != YARDSTICK)]
-    workers = {name: [WorkerProcess(name, case, log) for _ in range(options.processes)] for name in wanted}
+    workers = {
+        name: [WorkerProcess("worker", name, json.dumps(asdict(case)), log) for _ in range(options.processes)]
+        for name in wanted
+    }
     faults: dict[str, str] = {}
     try:
         _start(workers, faults, options)
@@ -112,7 +115,7 @@ def _check(
             worker.ask(f"check {path}")
             return torch.load(path)
 
-        judge = WorkerProcess(REFERENCE, case, log)
+        judge = WorkerProcess("worker", REFERENCE, json.dumps(asdict(case)), log)
         try:
             reference = output_of(judge)
         finally:

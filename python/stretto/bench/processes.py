@@ -1,16 +1,15 @@
-"""Worker processes: started together, commanded one at a time."""
+"""Worker processes: started together, commanded one at a time, each with answers of one JSON line."""
 
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
-
-from .systems import Case
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,12 +19,12 @@ class WorkerFailed(RuntimeError):
 
 
 class WorkerProcess:
-    """A fresh process that runs one system; see `stretto.bench.worker` for the commands."""
+    """A fresh process that runs one system; `module` of this package names the commands that it answers."""
 
-    def __init__(self, system: str, case: Case, log: IO[str]):
+    def __init__(self, module: str, system: str, case: str, log: IO[str]):
         self.system = system
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "stretto.bench.worker", system, json.dumps(asdict(case))],
+            [sys.executable, "-m", f"{__package__}.{module}", system, case],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -66,3 +65,18 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def answer_commands(make: Callable[[], Any]) -> None:
+    """In a worker process: a command is a method's name and its arguments. Ends with the input."""
+    # Libraries print; the answers need a channel of their own.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = make()
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        try:
+            answer = getattr(worker, command)(*arguments)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+        print(json.dumps(answer), file=answers, flush=True)

@@ -1,30 +1,40 @@
-"""A complete training update of GPT-2 small: Stretto's one launch beside the fastest that PyTorch offers.
+"""`train`: every system does the same updates, in turns.
 
-Every system starts from the same F32 master weights, computes in bf16 and updates with AdamW. Before it is
-timed, its losses over a few updates are compared with those of an F32 run.
+For each workload all processes are started. Each then does the same first updates, whose losses must stay
+close to those of an F32 run; after that they are timed in rounds: every round times every process once, in an
+order that changes. Every system starts from the same F32 master weights and updates with AdamW.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Sequence
+import random
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
-import stretto
-
+from .processes import WorkerFailed, WorkerProcess
 from .statistics import median_interval
+from .train_worker import REFERENCE
+from .workloads import WORKLOADS, Workload
 
-LEARNING_RATE = 1e-4
 CHECKED_UPDATES = 4
-LOSS_TOLERANCE = 2e-2  #: of a loss near ln 50257 = 10.8, after bf16 forward and backward
+#: Distance from the F32 run's losses relative to them. Computing in bf16 rounds each loss by some 2 ** -9,
+#: and moves the weights that the next one is computed with.
+LOSS_TOLERANCE = 2e-2
 
-Update = Callable[[], Tensor]
+
+@dataclass(frozen=True)
+class Options:
+    """How much is measured."""
+
+    processes: int
+    rounds: int
+    updates: int  #: of one timing
+    flops: float  #: 16-bit operations per second of this GPU's tensor cores
+    limit: float  #: seconds that a system may take to compile
 
 
 @dataclass(frozen=True)
@@ -37,127 +47,124 @@ class Row:
     median_ms: float | None
     ci_low_ms: float | None
     ci_high_ms: float | None
-    loss_error: float | None  #: largest distance from the losses of the F32 run
+    mfu: float | None  #: share of the GPU's 16-bit operations that the model's products need
+    loss_error: float | None  #: largest relative distance from the losses of the F32 run
     fault: str | None = None
 
 
-def gpt2() -> nn.Module:
-    """GPT-2 small with random weights, without dropout."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    torch.manual_seed(0)
-    return GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa", use_cache=False, **rates)).cuda()
-
-
-def objective(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross entropy of the next tokens."""
-    logits = model(input_ids=tokens, use_cache=False).logits
-    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.view(-1))
-
-
-def _torch_update(model: nn.Module, batch: Sequence[Tensor], dtype: torch.dtype) -> Update:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True, capturable=True)
-
-    def update() -> Tensor:
-        with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
-            loss = objective(model, *batch)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
-        return loss.detach()
-
-    return update
+def measure(key: str, systems: Sequence[str], options: Options, log: IO[str]) -> list[Row]:
+    """All systems of one workload."""
+    workers = {
+        name: [WorkerProcess("train_worker", name, key, log) for _ in range(options.processes)]
+        for name in (REFERENCE, *systems)
+    }
+    faults: dict[str, str] = {}
+    try:
+        _start(workers, faults, options.limit)
+        errors = _check(workers, faults)
+        times = _time(workers, faults, options)
+    finally:
+        for worker in (each for group in workers.values() for each in group):
+            worker.close()
+    return [
+        _row(WORKLOADS[key], name, times.get(name), errors.get(name), faults.get(name), options)
+        for name in systems
+    ]
 
 
-def eager(model: nn.Module, batch: Sequence[Tensor]) -> Update:
-    """PyTorch as it comes, with a fused optimizer."""
-    return _torch_update(model, batch, torch.bfloat16)
-
-
-def compiled_graph(model: nn.Module, batch: Sequence[Tensor]) -> Update:
-    """torch.compile, and the whole update as one CUDA graph."""
-    start = copy.deepcopy(model.state_dict())
-    update = _torch_update(torch.compile(model), batch, torch.bfloat16)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            update()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = update()
-    model.load_state_dict(start)
-
-    def replay() -> Tensor:
-        graph.replay()
-        return loss.clone()
-
-    return replay
-
-
-def one_launch(model: nn.Module, batch: Sequence[Tensor]) -> Update:
-    """Stretto."""
-    update = stretto.compile_update(
-        model,
-        objective,
-        optimizer=stretto.AdamW(lr=LEARNING_RATE),
-        example=tuple(batch),
-        compute_dtype=torch.bfloat16,
-    )
-    return lambda: update(*batch)
-
-
-SYSTEMS = {"eager": eager, "torch.compile + CUDA graph": compiled_graph, "stretto": one_launch}
-
-
-def measure(systems: Sequence[str], tokens: int, rounds: int, updates: int) -> list[Row]:
-    """Times `rounds` groups of `updates` of each system, one system after the other."""
-    generator = torch.Generator("cuda").manual_seed(1)
-    batch = [torch.randint(0, 50257, (1, tokens), generator=generator, device="cuda") for _ in range(2)]
-    exact = _torch_update(gpt2(), batch, torch.float32)
-    expected = [float(exact()) for _ in range(CHECKED_UPDATES)]
-    rows = []
-    for system in systems:
+def _start(workers: dict[str, list[WorkerProcess]], faults: dict[str, str], limit: float) -> None:
+    """One system after the other, its processes together: compilers share the processor badly."""
+    for name, group in workers.items():
         try:
-            update = SYSTEMS[system](gpt2(), batch)
-            losses = [float(update()) for _ in range(CHECKED_UPDATES)]
-            # A CUDA graph's optimizer has taken steps before: only its first loss is that of the run.
-            count = 1 if system == "torch.compile + CUDA graph" else CHECKED_UPDATES
-            error = max(abs(a - b) for a, b in zip(losses[:count], expected[:count], strict=True))
-            if error > LOSS_TOLERANCE:
-                raise RuntimeError(f"losses {losses} differ from {expected}")
-            times = [_elapsed_ms(update, updates) for _ in range(rounds)]
-            rows.append(Row("GPT-2 small", tokens, system, *median_interval([times]), error))
-        except Exception as error:
-            rows.append(Row("GPT-2 small", tokens, system, None, None, None, None, str(error)[:500]))
-    return rows
+            for worker in group:
+                worker.send("start")
+            seconds = max(worker.answer(limit)["seconds"] for worker in group)
+            print(f"  {name}: {seconds:.0f} s to compile", file=sys.stderr, flush=True)
+        except WorkerFailed as failure:
+            faults[name] = str(failure)
 
 
-def _elapsed_ms(update: Update, updates: int) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    start.record()
-    for _ in range(updates):
-        update()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / updates
+def _check(workers: dict[str, list[WorkerProcess]], faults: dict[str, str]) -> dict[str, float]:
+    def losses(worker: WorkerProcess) -> list[float]:
+        return worker.ask(f"check {CHECKED_UPDATES}")["losses"]
+
+    expected = losses(workers[REFERENCE][0])
+    errors = {}
+    for name, group in workers.items():
+        if name in faults or name == REFERENCE:
+            continue
+        try:
+            errors[name] = max(loss_error(losses(worker), expected) for worker in group)
+        except WorkerFailed as failure:
+            faults[name] = str(failure)
+            continue
+        if not errors[name] <= LOSS_TOLERANCE:
+            faults[name] = f"losses are off by {errors[name]:.1%} of those of an F32 run"
+    return errors
+
+
+def loss_error(losses: Sequence[float], expected: Sequence[float]) -> float:
+    """Largest relative distance; infinite where a loss is not finite."""
+    errors = [abs(found / wanted - 1) for found, wanted in zip(losses, expected, strict=True)]
+    return max(errors) if all(error == error for error in errors) else float("inf")
+
+
+def _time(
+    workers: dict[str, list[WorkerProcess]], faults: dict[str, str], options: Options
+) -> dict[str, list[list[float]]]:
+    """Milliseconds per update by system, process and round."""
+    names = [name for name in workers if name not in faults and name != REFERENCE]
+    times: dict[str, list[list[float]]] = {name: [[] for _ in workers[name]] for name in names}
+    turns = [(name, index) for name in names for index in range(options.processes)]
+    order = random.Random(0)
+    for _ in range(options.rounds):
+        order.shuffle(turns)
+        for name, index in turns:
+            if name in faults:
+                continue
+            try:
+                times[name][index].append(workers[name][index].ask(f"time {options.updates}")["ms"])
+            except WorkerFailed as failure:
+                faults[name] = str(failure)
+    return {name: groups for name, groups in times.items() if name not in faults}
+
+
+def _row(
+    workload: Workload,
+    system: str,
+    times: list[list[float]] | None,
+    error: float | None,
+    fault: str | None,
+    options: Options,
+) -> Row:
+    median, low, high = median_interval(times) if times else (None, None, None)
+    mfu = workload.operations / (median / 1e3) / options.flops if median else None
+    return Row(workload.name, workload.tokens, system, median, low, high, mfu, error, fault)
 
 
 def write(rows: Sequence[Row], origin: dict[str, str], path: Path) -> None:
-    """Writes a list of objects, one for each system."""
-    path.write_text(json.dumps([asdict(row) | origin for row in rows], indent=1) + "\n")
+    """A list of objects, replaced as a whole."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps([asdict(row) | origin for row in rows], indent=1) + "\n")
+    temporary.replace(path)
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table of times; systems that failed say why."""
-    lines = ["| workload | tokens | system | ms | 95 % interval |", "|---|---|---|---|---|"]
-    for row in rows:
-        numbers = (
-            f"{row.median_ms:.2f} | {row.ci_low_ms:.2f} to {row.ci_high_ms:.2f}" if row.median_ms else "- | -"
-        )
-        fault = f" ({row.fault})" if row.fault else ""
-        lines.append(f"| {row.workload} | {row.tokens} | {row.system}{fault} | {numbers} |")
-    return "\n".join(lines)
+    """One table, a workload's systems fastest first, with what Stretto wins or loses against each."""
+    lines = [
+        "| workload | system | ms per update | 95 % interval | MFU | time / Stretto's |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    ours = {row.workload: row.median_ms for row in rows if row.system == "Stretto" and row.median_ms}
+    for name in dict.fromkeys(row.workload for row in rows):
+        chosen = [row for row in rows if row.workload == name]
+        for row in sorted(chosen, key=lambda row: row.median_ms or float("inf")):
+            if row.median_ms is None:
+                lines.append(f"| {name} | {row.system} | - | - | - | {row.fault} |")
+                continue
+            against = f"{row.median_ms / ours[name]:.2f}" if name in ours else "-"
+            interval = f"{row.ci_low_ms:.3f} to {row.ci_high_ms:.3f}"
+            lines.append(
+                f"| {name} | {row.system} | {row.median_ms:.3f} | {interval} | {row.mfu:.1%} | {against} |"
+            )
+    return "\n".join(lines) + "\n"

@@ -8,7 +8,6 @@ time STEPS       -> {"us": ...}             microseconds per token over STEPS la
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from . import systems
+from .processes import answer_commands
 from .shapes import SHAPES, random_model
 
 CHECKED_TOKENS = 24
@@ -88,21 +88,10 @@ def check_tokens(case: systems.Case) -> torch.Tensor:
     return torch.randint(0, vocabulary, (case.batch, length), generator=generator).to("cuda")
 
 
-def main() -> None:
-    """Answers commands until the input ends."""
-    # Libraries print; the answers need a channel of their own.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def _worker() -> Worker | Reference:
     name, case = sys.argv[1], systems.Case(**json.loads(sys.argv[2]))
-    worker = Reference(case) if name == REFERENCE else Worker(name, case)
-    for line in sys.stdin:
-        command, *arguments = line.split()
-        try:
-            answer = getattr(worker, command)(*arguments)
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
-        print(json.dumps(answer), file=answers, flush=True)
+    return Reference(case) if name == REFERENCE else Worker(name, case)
 
 
 if __name__ == "__main__":
-    main()
+    answer_commands(_worker)
