@@ -241,7 +241,7 @@ private:
     }
 
     using Early = typename EarlyOf<F>::Type;
-    static constexpr I32 kFitAhead = 192 / static_cast<I32>(sizeof(Early));
+    static constexpr I32 kFitAhead = 96 / static_cast<I32>(sizeof(Early));
     static constexpr I32 kMostAhead = kFitAhead < 1 ? 1 : kFitAhead < 4 ? kFitAhead : 4;
 
     /// What kVector neighbouring results load.
