@@ -32,6 +32,7 @@ public:
           log_(settings.log) {}
 
     Tuned run() {
+        asked_.insert(to_text(PlanOptions{}));
         plan({}, 1, 1);
         double best = settings_.simulate_only ? result_.trials.front().predicted_us : 1;
         while (!result_.complete) {

@@ -133,23 +133,77 @@ private:
         return worker_of;
     }
 
-    void critical_path() {
-        const auto& path = simulation_.critical_path;
-        fmt::format_to(out_, "critical path, {} tasks\n  {:>9} {:>9} {:>9}  {}\n", path.size(), "start us",
-                       "end us", "gap us", "task");
-        const std::vector<std::size_t> worker_of = workers_by_task();
+    /// One task of the critical path, and what it waited for.
+    struct Hop {
+        std::size_t task = 0;
+        HandOff kind = HandOff::SameWorker;  ///< how the task before handed over to it
+        double gap = 0;                      ///< us, from the end of that one
+    };
+
+    [[nodiscard]] std::vector<Hop> hops(const std::vector<std::size_t>& worker_of) const {
+        std::vector<const Step*> steps(plan_.graph.tasks.size());
+        for (const Worker& worker : plan_.workers) {
+            for (const Step& step : worker.queue) steps[step.task.index()] = &step;
+        }
+        std::vector<Hop> hops;
         double before = 0;
+        for (std::size_t i = 0; i < simulation_.critical_path.size(); ++i) {
+            Hop hop{simulation_.critical_path[i].index()};
+            hop.gap = simulation_.tasks[hop.task].start - before;
+            before = simulation_.tasks[hop.task].end;
+            if (i > 0 && worker_of[hops.back().task] != worker_of[hop.task]) {
+                hop.kind = hand_off_between(*steps[hops.back().task], *steps[hop.task]);
+            }
+            hops.push_back(hop);
+        }
+        return hops;
+    }
+
+    /// Of two workers: an event that the one signals and the other waits for, else words.
+    [[nodiscard]] HandOff hand_off_between(const Step& from, const Step& to) const {
+        for (const Wait& wait : to.waits) {
+            const bool signalled =
+                std::find(from.signals.begin(), from.signals.end(), wait.event) != from.signals.end();
+            if (signalled) return plan_.events[wait.event.index()].kind;
+        }
+        return HandOff::Words;
+    }
+
+    void critical_path() {
+        const std::vector<std::size_t> worker_of = workers_by_task();
+        const std::vector<Hop> path = hops(worker_of);
+        fmt::format_to(out_, "critical path, {} tasks\n", path.size());
+        shares_of_path(path);
+        fmt::format_to(out_, "  {:>9} {:>9} {:>9}  {}\n", "start us", "end us", "gap us", "task");
         for (std::size_t i = 0; i < std::min(path.size(), kMostHops); ++i) {
-            const std::size_t task = path[i].index();
+            const auto& [task, kind, gap] = path[i];
             const auto& span = simulation_.tasks[task];
-            const bool crosses = i > 0 && worker_of[path[i - 1].index()] != worker_of[task];
+            const std::string way =
+                kind == HandOff::SameWorker ? "" : fmt::format(", after a hand-off: {}", hand_off_name(kind));
             fmt::format_to(out_, "  {:>9.2f} {:>9.2f} {:>9.2f}  #{} {} on worker {}{}\n", span.start,
-                           span.end, span.start - before, task,
-                           plan_.graph.regions[plan_.graph.tasks[task].region].name, worker_of[task],
-                           crosses ? ", handed over" : "");
-            before = span.end;
+                           span.end, gap, task, plan_.graph.regions[plan_.graph.tasks[task].region].name,
+                           worker_of[task], way);
         }
         if (path.size() > kMostHops) fmt::format_to(out_, "  and {} more\n", path.size() - kMostHops);
+    }
+
+    /// How much of the path are tasks, and how much each kind of hand-off.
+    void shares_of_path(const std::vector<Hop>& path) {
+        double tasks = 0;
+        std::array<double, 4> gaps{};
+        std::array<std::size_t, 4> counts{};
+        for (const Hop& hop : path) {
+            tasks += simulation_.tasks[hop.task].end - simulation_.tasks[hop.task].start;
+            gaps.at(static_cast<std::size_t>(hop.kind)) += hop.gap;
+            ++counts.at(static_cast<std::size_t>(hop.kind));
+        }
+        fmt::format_to(out_, "  {:>9.2f} us in its tasks\n", tasks);
+        for (const HandOff kind : {HandOff::SameWorker, HandOff::Words, HandOff::Counter, HandOff::Barrier}) {
+            const auto index = static_cast<std::size_t>(kind);
+            if (counts.at(index) == 0) continue;
+            fmt::format_to(out_, "  {:>9.2f} us before {} of them: {}\n", gaps.at(index), counts.at(index),
+                           hand_off_name(kind));
+        }
     }
 
     const Plan& plan_;

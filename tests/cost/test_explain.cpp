@@ -31,9 +31,22 @@ TEST(Explain, ReportsAPlan) {
               "       1        1      0.00     10.00  map       r0\n"
               "       1        1     13.00    413.00  matmul    r1\n"
               "critical path, 2 tasks\n"
+              "     410.00 us in its tasks\n"
+              "       0.00 us before 1 of them: same worker\n"
+              "       3.00 us before 1 of them: counter\n"
               "   start us    end us    gap us  task\n"
               "       0.00     10.00      0.00  #0 r0 on worker 0\n"
-              "      13.00    413.00      3.00  #1 r1 on worker 1, handed over\n");
+              "      13.00    413.00      3.00  #1 r1 on worker 1, after a hand-off: counter\n");
+}
+
+TEST(Explain, TellsBarriersOnThePathFromCounters) {
+    CostPlan cost(2);
+    const TaskId a = cost.compute(0, 10);
+    const TaskId b = cost.compute(1, 20);
+    cost.hand_off(a, b, HandOff::Barrier);
+    const std::string text = explain(cost.plan, plain_machine());
+    EXPECT_NE(text.find("       7.00 us before 1 of them: barrier\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("on worker 1, after a hand-off: barrier\n"), std::string::npos) << text;
 }
 
 TEST(Explain, NamesCopies) {
