@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/operations.h"
 #include "fuse/product_tile.h"
 #include "fuse/rescore.h"
 #include "graph/inline.h"
@@ -11,50 +12,6 @@ namespace stretto {
 namespace {
 
 using Way = Decisions::Way;
-
-/// Cost of a load in units of one multiply: mostly its address arithmetic.
-constexpr double kLoadOperations = 4;
-
-/// Double precision is scarce: what takes one instruction in F32 takes a routine.
-constexpr double kDoubleOperations = 8;
-
-/// Rough cost of an expression's nodes in units of one multiply.
-double operations(const Expr& expr) {
-    double sum = 0;
-    for (const ExprNode& node : expr.nodes) {
-        const double scale = node.type == DType::F64 ? kDoubleOperations : 1;
-        switch (node.op) {
-            case Op::Const:
-            case Op::Acc:
-            case Op::Stat:
-                break;
-            case Op::Load:
-                sum += kLoadOperations;
-                break;
-            case Op::Exp:
-            case Op::Log:
-            case Op::Sqrt:
-            case Op::Rsqrt:
-            case Op::Recip:
-            case Op::Div:
-            case Op::Sigmoid:
-            case Op::FloorDiv:
-            case Op::Mod:
-                sum += 8 * scale;
-                break;
-            case Op::Sin:
-            case Op::Cos:
-            case Op::Tanh:
-            case Op::Erf:
-            case Op::Pow:
-                sum += 32 * scale;
-                break;
-            default:
-                sum += scale;
-        }
-    }
-    return sum;
-}
 
 class Decider {
 public:

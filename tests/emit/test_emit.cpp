@@ -82,6 +82,25 @@ TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {
         << source;
 }
 
+TEST(Emit, AScalarOfAllGroupsTakesNoRegistersOfEach) {
+    sample::PlanBuilder plan;
+    const Shape space{32, 1024};
+    const BufferId x = plan.buffer("x", DType::F32, space, BufferRole::Input);
+    const BufferId rate = plan.buffer("rate", DType::F64, {}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, space, BufferRole::Output);
+    MapRegion map = sample::square(plan, x, y, space);
+    Expr& value = map.stores[0].expr;
+    const auto scale = value.load(plan.access(rate, space, {0, 0}));
+    value.apply(Op::Mul, {value.root() - 1, value.cast(scale, DType::F32)});
+    plan.add("scaled", map, {Range{0, 32768}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    const std::size_t begin = source.find("struct EarlyVector {");
+    ASSERT_NE(begin, std::string::npos);
+    const std::string early = source.substr(begin, source.find("};", begin) - begin);
+    EXPECT_NE(early.find("Vector<float, 4> e0;"), std::string::npos) << early;
+    EXPECT_EQ(early.find("double"), std::string::npos) << early;
+}
+
 TEST(Emit, OddRowsThatFollowOneAnotherMoveAsOneRow) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F32, {1024, 33}, BufferRole::Input);
