@@ -4,6 +4,7 @@
 
 #include "graph/builder.h"
 #include "runtime/tensors.h"
+#include "support/decode_graph.h"
 #include "tune/contest.h"
 
 namespace stretto {
@@ -50,6 +51,44 @@ std::unique_ptr<Session> session_of(const Imported& model, std::string_view opti
 TEST(Contest, FindsNoDifferenceBetweenPlansOfOneProgram) {
     const Imported program = model(1);
     EXPECT_EQ(difference(*session_of(program, "workers=2"), *session_of(program, "")), "");
+}
+
+/// A decode step with random weights and caches.
+Imported decode_step() {
+    DecodeSizes sizes;
+    sizes.context = 300;  // several blocks of attention
+    Imported model;
+    model.graph = decode_graph(sizes);
+    std::uint64_t seed = 0;
+    for (const Node& node : model.graph.nodes) {
+        const auto* input = std::get_if<Input>(&node.op);
+        if (input == nullptr) continue;
+        if (input->role == Role::User) {
+            model.user_inputs.push_back(input->name);
+        } else {
+            model.tensors[input->name] = random_tensor(node.type.dtype, node.type.shape, ++seed);
+        }
+    }
+    for (const Output& output : model.graph.outputs) {
+        if (!output.state_input.valid()) model.user_outputs.push_back(output.name);
+    }
+    return model;
+}
+
+TEST(Contest, EveryNeighbourOfADecodeStepVerifiesAndComputesTheSame) {
+    const Imported program = decode_step();
+    const auto session_with = [&](const PlanOptions& options) {
+        Compiled compiled = compile(program.graph, {machine(), Numerics::Fused, options});
+        const auto made = std::make_shared<const Program>(make_program(std::move(compiled), program, ""));
+        auto session = std::make_unique<Session>(made, Backend::Cpu);
+        session->set("input_ids", random_tensor(DType::I64, {1, 1}, 1));
+        session->set("position", random_tensor(DType::I64, {1}, 2));
+        return session;
+    };
+    const auto untuned = session_with({});
+    for (const PlanOptions& options : neighbours({}, machine())) {
+        EXPECT_EQ(difference(*session_with(options), *untuned), "") << to_text(options);
+    }
 }
 
 TEST(Contest, ComparesFromTheFirstStateWhateverRanBefore) {

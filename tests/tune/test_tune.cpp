@@ -5,8 +5,10 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "support/decode_graph.h"
 #include "tune/probe_programs.h"
 #include "tune/tune.h"
+#include "verify/verify.h"
 
 namespace stretto {
 namespace {
@@ -156,6 +158,16 @@ TEST(Tune, NeighboursDifferInOneChoiceAndFitTheMachine) {
         EXPECT_NE(each, from);
         EXPECT_LT(each.workers, machine().workers);
         EXPECT_EQ(parse_plan_options(to_text(each)), each);
+    }
+}
+
+TEST(Tune, EveryNeighbourOfADecodeStepVerifiesForAGpu) {
+    const Graph graph = decode_graph(DecodeSizes{});
+    const Machine gpu = builtin_machine("h200");
+    for (const PlanOptions& options : neighbours({}, gpu)) {
+        const Compiled compiled = compile(graph, {gpu, Numerics::Fused, options});
+        EXPECT_EQ(compiled.options.plan, options);
+        EXPECT_TRUE(verify(compiled.plan).empty()) << to_text(options);
     }
 }
 
