@@ -112,6 +112,7 @@ void take_care(const Prepared& prepared, const std::vector<UpdateProblem>& probl
 /// The new elements of separated updates are stored before the update reads them.
 RuledOut keep_separate(const Prepared& prepared, const std::set<std::size_t>& separated) {
     RuledOut ruled_out;
+    ruled_out.inlining = prepared.stored;
     std::size_t number = 0;
     for (const Node& node : prepared.graph.nodes) {
         const auto* update = std::get_if<Update>(&node.op);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "abi/abi.h"
+#include "fuse/region.h"
 
 namespace stretto {
 namespace {
@@ -12,33 +13,49 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 /// Operations that combine one part of one element: three loads, an exponential and two products.
 constexpr double kCombineOperations = 24;
-/// How many times its share of the bandwidth a worker gets while others are idle.
-constexpr double kReadsAlone = 3;
+/// Parts whose combination a thread holds in registers: three words each.
+constexpr std::int64_t kMostParts = 11;
 
-/// The number of splits of least time: that of reading a split's blocks, and that of combining the parts, which each
-/// reader of the result does; or `asked`, where it is not 0 and there are so many blocks.
-std::int64_t choose_splits(const Attention& op, const Machine& machine, std::int64_t asked) {
+/// How attention's context is split.
+struct Splits {
+    std::int64_t count = 1;
+    bool combined_once =
+        false;  ///< tasks of their own combine the parts; else each reader of the result does
+};
+
+/// The splits of least time: that of reading a split's blocks, and that of combining the parts; or `asked`, where it is not 0
+/// and there are so many blocks. A worker reads no faster than its share of the bandwidth, also where others are idle: what a
+/// strip of rows takes is a chain of latencies.
+Splits choose_splits(const Attention& op, const Machine& machine, std::int64_t asked) {
     const auto [batch, heads, queries, context, depth] = op.space;
     const std::int64_t groups = std::max<std::int64_t>(batch * heads / heads_per_row(op), 1);
     const std::int64_t blocks = ceil_div(context, abi::kAttentionBlock);
-    if (asked > 0) return std::min(asked, blocks);
     const auto block_bytes =
         static_cast<double>(abi::kAttentionBlock * depth *
                             static_cast<std::int64_t>(size_of(op.key.type) + size_of(op.value.type)));
-    const double part_us =
-        static_cast<double>(batch * heads * queries * depth) * kCombineOperations / machine.flops;
+    const auto elements = static_cast<double>(batch * heads * queries * depth);
+    const double part_us = elements * kCombineOperations / machine.flops;
+    const double tasks =
+        std::clamp(elements / (machine.consumer_warps * 32), 1.0, static_cast<double>(machine.workers));
+    const double hand_off_us =
+        machine.task_us + machine.word_us + elements * static_cast<double>(kWordBytes) * machine.word_byte_us;
+    const auto once_us = [&](std::int64_t splits) {
+        return hand_off_us + static_cast<double>(splits) * part_us / tasks;
+    };
     const auto time = [&](std::int64_t splits) {
-        const double busy = std::max(static_cast<double>(groups * splits), machine.workers / kReadsAlone);
+        const auto busy = static_cast<double>(std::max<std::int64_t>(groups * splits, machine.workers));
         const double reading =
             static_cast<double>(ceil_div(blocks, splits)) * block_bytes * busy / machine.bandwidth;
         if (splits == 1) return reading;
-        return reading + machine.load_latency_us + static_cast<double>(splits) * part_us;
+        return reading + machine.load_latency_us +
+               std::min(static_cast<double>(splits) * part_us, once_us(splits));
     };
-    std::int64_t best = 1;
-    for (std::int64_t splits = 2; splits <= std::min(blocks, machine.workers / groups); ++splits) {
+    std::int64_t best = asked > 0 ? std::min(asked, blocks) : 1;
+    const std::int64_t most = asked > 0 ? 0 : std::min({blocks, machine.workers / groups, kMostParts});
+    for (std::int64_t splits = 2; splits <= most; ++splits) {
         if (time(splits) < time(best)) best = splits;
     }
-    return best;
+    return {best, best > 1 && once_us(best) < static_cast<double>(best) * part_us};
 }
 
 /// sum over splits of exp(max_j - M) * sum_j / sum over splits of exp(max_j - M) * weight_j, with M the largest max.
@@ -134,7 +151,7 @@ public:
             ++key_;
             convert(output);
         }
-        return {std::move(to_), std::move(update_keys_)};
+        return {std::move(to_), std::move(update_keys_), std::move(stored_)};
     }
 
 private:
@@ -161,16 +178,19 @@ private:
 
     ValueId split(Node node) {
         auto& op = std::get<Attention>(node.op);
-        const std::int64_t splits = choose_splits(op, machine_, options_.attention_splits);
-        if (splits == 1) return add(std::move(node));
+        const Splits splits = choose_splits(op, machine_, options_.attention_splits);
+        if (splits.count == 1) return add(std::move(node));
         const Type type = node.type;
-        op.splits = splits;
+        op.splits = splits.count;
         const Shape whole{op.space[0], op.space[1], op.space[2], op.space[4]};
         node.type = {DType::F32, {op.splits, op.space[0], op.space[1], op.space[2], op.space[4] + 2}};
         const Attention copy = op;
         const Source source = node.source;
         const ValueId partial = add(std::move(node));
-        return add({{type.dtype, whole}, Pointwise{combination(partial, copy, type)}, source});
+        const ValueId combined =
+            add({{type.dtype, whole}, Pointwise{combination(partial, copy, type)}, source});
+        if (splits.combined_once) stored_.insert(combined);
+        return combined;
     }
 
     void copy_state_if_needed(Update& update, bool in_place) {
@@ -241,6 +261,7 @@ private:
     Graph to_;
     std::size_t key_ = 0;  ///< of the value or output that is being converted
     std::vector<std::size_t> update_keys_;
+    std::set<ValueId> stored_;
     std::set<ValueId> taken_;
 };
 

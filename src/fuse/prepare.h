@@ -20,10 +20,12 @@ struct Prepared {
     /// For each of its Updates, in order, what it was made from: a value, or (counted after all values) an output that is
     /// written back. It does not change when other updates are handled differently.
     std::vector<std::size_t> update_keys;
+    /// Values that cost less computed once and handed over than in each of their readers.
+    std::set<ValueId> stored;
 };
 
 /// Makes every write explicit and every value storable, so that a buffer can be given to each value:
-/// - attention over a long context is split for the machine; an expression combines the parts;
+/// - attention over a long context is split for the machine; an expression combines the parts, stored where that is cheaper;
 /// - a state's new value is an Update of it;
 /// - each result is a value of its own, not an input or a state;
 /// - an Update whose old value is still needed, or may not be changed, works on a copy: all but one of the same value,

@@ -193,15 +193,15 @@ struct DecodeCase {
 
 class CudaDecode : public testing::TestWithParam<DecodeCase> {};
 
-/// Nine warps have 168 registers a thread. A register that some path reads unwritten is live in the whole kernel: fifty of
-/// them make all kinds spill.
-TEST_P(CudaDecode, KindsShareAFunctionAndLeaveRegisters) {
+/// A register that some path reads unwritten is live in the whole kernel: fifty of them make all kinds spill, and then they are
+/// built as calls, which costs a decode step a sixth of its time.
+TEST_P(CudaDecode, KindsShareAFunctionWithoutSpills) {
     if (!cuda::Nvrtc::available()) GTEST_SKIP() << "no NVRTC library: set STRETTO_NVRTC";
     const Compiled program = compile(decode_graph(GetParam().sizes), {machine(), Numerics::Fused, {}});
     const CompiledKernel kernel = compile_kernel(program.emission, "sm_90a", {.use_cache = false});
     EXPECT_EQ(kernel.spill_bytes, 0);
     EXPECT_EQ(kernel.stack_bytes, 0);
-    EXPECT_LE(kernel.registers, 160);
+    EXPECT_LE(kernel.registers, GetParam().sizes.context > 128 ? 168 : 160);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaDecode,

@@ -241,14 +241,26 @@ TEST(Fuse, AMaskedContextIsBoundedByTheLengthThatTheMaskCompares) {
     EXPECT_TRUE(attentions[0]->mask.empty()) << "the length says all of it";
 }
 
-TEST(Fuse, ALongContextIsSplitOverTheWorkers) {
+/// Attention of 32 heads over `context` rows of 8 key heads, and the product that takes it.
+RegionGraph attention_and_output(std::int64_t context) {
     GraphBuilder b;
-    const Tensor q = b.input(Role::User, "q", DType::BF16, {1, 4, 1, 64});
-    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, 2, 32768, 64});
-    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, 2, 32768, 64});
-    b.output(b.attention(q, k, v, std::nullopt, false, 0.125), "y");
-    const RegionGraph graph = fused(b);
-    EXPECT_GT(regions_of<AttentionRegion>(graph).at(0)->splits, 16);
+    const Tensor q = b.input(Role::User, "q", DType::BF16, {1, 32, 1, 64});
+    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, 8, context, 64});
+    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, 8, context, 64});
+    const Tensor attended = b.reshape(b.attention(q, k, v, std::nullopt, false, 0.125), {1, 2048});
+    b.output(b.linear(attended, b.input(Role::Parameter, "o", DType::BF16, {2048, 2048}), std::nullopt), "y");
+    return fused(b);
+}
+
+TEST(Fuse, ALongContextIsSplitAsFarAsRegistersHoldTheParts) {
+    EXPECT_EQ(regions_of<AttentionRegion>(attention_and_output(32768)).at(0)->splits, 11);
+}
+
+TEST(Fuse, ManyPartsAreCombinedOnceAndFewByEachReader) {
+    EXPECT_EQ(regions_of<MapRegion>(attention_and_output(8192)).size(), 1U);
+    const RegionGraph few = attention_and_output(512);
+    EXPECT_EQ(regions_of<AttentionRegion>(few).at(0)->splits, 4);
+    EXPECT_TRUE(regions_of<MapRegion>(few).empty());
 }
 
 /// Attention over states of which this step writes row `at`: the keys from a product and a factor, the values from a
