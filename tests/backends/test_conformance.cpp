@@ -1,12 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "backends/backends.h"
-#include "backends/cases.h"
 #include "backends/reference/judge.h"
-#include "fuse/product_tile.h"
+#include "backends/runs.h"
 #include "support/region_oracle.h"
 #include "verify/verify.h"
 
@@ -44,20 +41,10 @@ std::vector<BufferId> results(const RegionGraph& graph) {
     return out;
 }
 
-/// Products in tiles are planned for some counts of warps only.
-bool fits(const RegionGraph& graph, const Machine& machine) {
-    return std::all_of(graph.regions.begin(), graph.regions.end(), [&](const Region& region) {
-        const auto* matmul = std::get_if<MatMulRegion>(&region.body);
-        return matmul == nullptr || matmul->tile.rows == 0 ||
-               can_share_tile(machine.consumer_warps, matmul->a_type);
-    });
-}
-
-class Conformance : public testing::TestWithParam<std::tuple<Case, Backend>> {};
+class Conformance : public testing::TestWithParam<Run> {};
 
 TEST_P(Conformance, GivesTheResultOfThePlainEvaluator) {
     const auto& [test, backend] = GetParam();
-    if (!fits(test.graph, backend.machine)) GTEST_SKIP() << "tiles need another count of warps";
     const Plan plan = planned(test.graph, backend.machine);
     ASSERT_TRUE(verify(plan).empty()) << verify(plan)[0].message;
     ASSERT_TRUE(exhaustive_check(plan).empty()) << exhaustive_check(plan)[0];
@@ -75,13 +62,7 @@ TEST_P(Conformance, GivesTheResultOfThePlainEvaluator) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Conformance,
-                         testing::Combine(testing::ValuesIn(all_cases()),
-                                          testing::ValuesIn(available_backends())),
-                         [](const auto& instance) {
-                             return std::get<0>(instance.param).name + "_on_" +
-                                    std::get<1>(instance.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(all_runs()), run_name);
 
 }  // namespace
 }  // namespace stretto

@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "abi/abi.h"
-#include "backends/backends.h"
-#include "backends/cases.h"
 #include "backends/cpu/cpu_executor.h"
 #include "backends/reference/reference_executor.h"
+#include "backends/runs.h"
 #include "base/error.h"
 #include "verify/verify.h"
 
@@ -26,7 +25,7 @@ std::vector<std::vector<std::byte>> results_of(const Case& test, const Backend& 
     return results;
 }
 
-class EachCase : public testing::TestWithParam<std::tuple<Case, Backend>> {};
+class EachCase : public testing::TestWithParam<Run> {};
 
 TEST_P(EachCase, IterationsOfOneLaunchGiveTheBitsOfAsManyLaunches) {
     const auto& [test, backend] = GetParam();
@@ -34,11 +33,7 @@ TEST_P(EachCase, IterationsOfOneLaunchGiveTheBitsOfAsManyLaunches) {
     EXPECT_EQ(results_of(test, backend, 2, 2), results_of(test, backend, 4, 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EachCase, testing::Combine(testing::ValuesIn(all_cases()), testing::ValuesIn(available_backends())),
-    [](const auto& instance) {
-        return std::get<0>(instance.param).name + "_on_" + std::get<1>(instance.param).name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, EachCase, testing::ValuesIn(all_runs()), run_name);
 
 constexpr std::int64_t kWidth = 500;
 
