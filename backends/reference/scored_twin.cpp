@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -27,6 +28,9 @@ float combined(ReduceOp op, float a, float b) {
     return first || a != a ? a : b;
 }
 
+/// What a row's exponents are shifted by; where all are -inf by nothing.
+float shift_of(float maximum) { return maximum == -std::numeric_limits<float>::infinity() ? 0 : maximum; }
+
 /// Blocks of positions belong to the warps that share rows in turn; each adds its own in ascending order, and their sums are
 /// added in order. Reductions have one sum for each lane of a quad, which holds two of eight neighbouring positions. Inside one
 /// mma the device has an order of its own.
@@ -36,7 +40,8 @@ public:
         : region_(region),
           across_(region.tile.columns / kBlock),
           weight_(region.weight),
-          stores_(compiled(region.stores)) {
+          stores_(compiled(region.stores)),
+          row_stores_(compiled(region.row_stores)) {
         for (const Score& score : region.scores) {
             left_.emplace_back(score.left);
             right_.emplace_back(score.right);
@@ -69,6 +74,7 @@ private:
             factor_ = workspace_.scratch<float>(Scratch::Packed, kBlock * width_);
             sums_ = workspace_.scratch<float>(Scratch::Accumulators, twin_.across_ * rows_.size() * width_);
             std::fill_n(sums_, twin_.across_ * rows_.size() * width_, start_of(twin_.region_.op));
+            statistics_.assign(static_cast<std::size_t>(twin_.across_ * rows_.size()), {});
             read_left();
             const Range context = scored_context(twin_.region_, rows_);
             std::int64_t number = 0;
@@ -76,7 +82,7 @@ private:
                 const Range block{c, std::min(c + kBlock, context.end)};
                 read_block(block);
                 for (std::int64_t row = 0; row < rows_.size(); ++row)
-                    add_row(row, block, sums_of(number % twin_.across_, row));
+                    add_row(row, block, number % twin_.across_);
             }
             for (std::int64_t row = 0; row < rows_.size(); ++row) store(row);
         }
@@ -114,8 +120,11 @@ private:
                 read(*twin_.factor_, {b_, 0, 0, c, 0}, 2, width_, factor_ + (c - block.begin) * width_);
         }
 
-        void add_row(std::int64_t row, Range block, float* sums) const {
-            const float* weights = weights_of(row, block);
+        void add_row(std::int64_t row, Range block, std::int64_t part) {
+            float* weights = weights_of(row, block);
+            float* sums = sums_of(part, row);
+            if (twin_.region_.softmax)
+                take_exponentials(weights, block.size(), sums, statistics_of(part, row));
             for (std::int64_t i = 0; i < block.size(); ++i) {
                 if (twin_.factor_) {
                     const float weight = rounded_lane(weights[i], twin_.factor_->type());
@@ -127,7 +136,50 @@ private:
             }
         }
 
-        const float* weights_of(std::int64_t row, Range block) const {
+        /// Of the softmax of a row, as far as one part has come. The total is kept by the lanes of a quad.
+        struct Statistics {
+            float maximum = -std::numeric_limits<float>::infinity();
+            std::array<float, kQuad> total{};
+        };
+        [[nodiscard]] Statistics& statistics_of(std::int64_t part, std::int64_t row) {
+            return statistics_[static_cast<std::size_t>(part * rows_.size() + row)];
+        }
+
+        /// Turns x into exp(x - the largest so far), and what was added before into terms of the same maximum.
+        void take_exponentials(float* weights, std::int64_t count, float* sums,
+                               Statistics& statistics) const {
+            const float maximum = std::max(statistics.maximum, *std::max_element(weights, weights + count));
+            const float shift = shift_of(maximum);
+            const float keep = std::exp(statistics.maximum - shift);
+            statistics.maximum = maximum;
+            for (float& total : statistics.total) total *= keep;
+            for (std::int64_t n = 0; n < width_; ++n) sums[n] *= keep;
+            for (std::int64_t i = 0; i < count; ++i) {
+                weights[i] = std::exp(weights[i] - shift);
+                statistics.total[static_cast<std::size_t>(i % 8 / 2)] += weights[i];
+            }
+        }
+
+        /// The quotients of all parts' sums, in the first of them, and the row's statistics.
+        std::array<float, 2> merge_softmax(std::int64_t row) {
+            float maximum = statistics_of(0, row).maximum;
+            for (std::int64_t part = 1; part < twin_.across_; ++part)
+                maximum = std::max(maximum, statistics_of(part, row).maximum);
+            float total = 0;
+            float* merged = sums_of(0, row);
+            for (std::int64_t part = 0; part < twin_.across_; ++part) {
+                Statistics& statistics = statistics_of(part, row);
+                const float scale = std::exp(statistics.maximum - shift_of(maximum));
+                const auto add = [](float a, float b) { return a + b; };
+                total += scale * butterfly(statistics.total.data(), add, kQuad);
+                for (std::int64_t n = 0; n < width_; ++n)
+                    merged[n] = (part == 0 ? 0 : merged[n]) + scale * sums_of(part, row)[n];
+            }
+            for (std::int64_t n = 0; n < width_; ++n) merged[n] /= total;
+            return {maximum, total};
+        }
+
+        float* weights_of(std::int64_t row, Range block) const {
             const std::size_t count = twin_.left_.size();
             float* scores = workspace_.scratch<float>(Scratch::Partials, count * kBlock);
             std::fill_n(scores, count * kBlock, 0.0F);
@@ -146,18 +198,18 @@ private:
             lanes.at = at;
             lanes.dim = 3;
             lanes.accumulators = accumulators;
-            return static_cast<const float*>(twin_.weight_.run(lanes, buffers_, workspace_));
+            float* weights = scores;  // the expression has read them
+            const void* values = twin_.weight_.run(lanes, buffers_, workspace_);
+            std::copy_n(static_cast<const float*>(values), block.size(), weights);
+            return weights;
         }
 
-        void store(std::int64_t row) const {
-            const ReduceOp op = twin_.region_.op;
-            const auto combine = [op](float a, float b) { return combined(op, a, b); };
-            for (std::int64_t part = 0; part < twin_.across_; ++part) {
-                float* sums = sums_of(part, row);
-                if (!twin_.factor_) butterfly(sums, combine, kQuad);
-                if (part == 0) continue;
-                for (std::int64_t i = 0; i < width_; ++i)
-                    sums_of(0, row)[i] = combine(sums_of(0, row)[i], sums[i]);
+        void store(std::int64_t row) {
+            std::array<float, 2> statistics{};
+            if (twin_.region_.softmax) {
+                statistics = merge_softmax(row);
+            } else {
+                add_parts(row);
             }
             const std::array<std::int64_t, 5> at{b_, rows_.begin + row, 0, 0, 0};
             const void* accumulator = sums_of(0, row);
@@ -167,6 +219,22 @@ private:
             block.dim = 2;
             block.accumulators = {&accumulator, 1};
             for (const CompiledStore& store : twin_.stores_) store.run(block, buffers_, workspace_);
+            const std::array<const void*, 2> row_accumulators{&statistics[0], &statistics[1]};
+            block.lanes = 1;
+            block.accumulators = row_accumulators;
+            for (const CompiledStore& store : twin_.row_stores_) store.run(block, buffers_, workspace_);
+        }
+
+        void add_parts(std::int64_t row) const {
+            const ReduceOp op = twin_.region_.op;
+            const auto combine = [op](float a, float b) { return combined(op, a, b); };
+            for (std::int64_t part = 0; part < twin_.across_; ++part) {
+                float* sums = sums_of(part, row);
+                if (!twin_.factor_) butterfly(sums, combine, kQuad);
+                if (part == 0) continue;
+                for (std::int64_t i = 0; i < width_; ++i)
+                    sums_of(0, row)[i] = combine(sums_of(0, row)[i], sums[i]);
+            }
         }
 
         const ScoredTwin& twin_;
@@ -176,10 +244,11 @@ private:
         std::int64_t width_;  ///< sums of one row and part
         Buffers buffers_;
         Workspace& workspace_;
-        float* left_ = nullptr;    ///< [score][row][e]
-        float* right_ = nullptr;   ///< [score][e][position of the block]
-        float* factor_ = nullptr;  ///< [position of the block][n]
-        float* sums_ = nullptr;    ///< [part][row][n or lane of a quad]
+        float* left_ = nullptr;               ///< [score][row][e]
+        float* right_ = nullptr;              ///< [score][e][position of the block]
+        float* factor_ = nullptr;             ///< [position of the block][n]
+        float* sums_ = nullptr;               ///< [part][row][n or lane of a quad]
+        std::vector<Statistics> statistics_;  ///< [part][row]
     };
 
     const ScoredRegion& region_;
@@ -189,6 +258,7 @@ private:
     CompiledExpr weight_;
     std::optional<CompiledAccess> factor_;
     std::vector<CompiledStore> stores_;
+    std::vector<CompiledStore> row_stores_;
 };
 
 }  // namespace

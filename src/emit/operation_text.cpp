@@ -77,7 +77,12 @@ DType widest_type(Domain domain) {
     return DType::F64;
 }
 
-std::string spelled(const ExprNode& node, Domain domain, const std::string& a, const std::string& b) {
+std::string spelled(const ExprNode& node, Domain domain, bool quick, const std::string& a,
+                    const std::string& b) {
+    if (quick && domain == Domain::F32) {
+        if (node.op == Op::Exp) return fmt::format("quick_exponential({})", a);
+        if (node.op == Op::Div) return fmt::format("quick_quotient({}, {})", a, b);
+    }
     for (const Spelling& row : kSpellings) {
         if (row.op != node.op) continue;
         const char* format = domain == Domain::I64 ? row.i64 : domain == Domain::F32 ? row.f32 : row.f64;
@@ -90,7 +95,7 @@ std::string spelled(const ExprNode& node, Domain domain, const std::string& a, c
 
 }  // namespace
 
-std::string operation_text(const ExprNode& node, const std::vector<Operand>& operands) {
+std::string operation_text(const ExprNode& node, const std::vector<Operand>& operands, bool quick) {
     if (node.op == Op::Cast) return converted(operands[0].text, operands[0].type, node.type);
     if (node.op == Op::Bits) {
         return fmt::format("__float_as_int({})", converted(operands[0].text, operands[0].type, DType::F32));
@@ -104,7 +109,7 @@ std::string operation_text(const ExprNode& node, const std::vector<Operand>& ope
     const DType wide = widest_type(domain);
     const std::string a = converted(operands[0].text, operands[0].type, wide);
     const std::string b = operands.size() > 1 ? converted(operands[1].text, operands[1].type, wide) : "";
-    const std::string text = spelled(node, domain, a, b);
+    const std::string text = spelled(node, domain, quick, a, b);
     if (yields_bool(node.op) || node.type == wide) return text;
     return converted("(" + text + ")", wide, node.type);
 }

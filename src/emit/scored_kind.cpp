@@ -43,6 +43,7 @@ public:
                                    constant("kColumns", region_.factor ? region_.space[kColumn] : 0),
                                    constant("kContext", region_.space[kContext]),
                                    constant("kStages", region_.tile.stages),
+                                   flag("kSoftmax", region_.softmax),
                                    constant("kBandBegin", region_.band.begin),
                                    constant("kBandEnd", region_.band.end)};
         add_sides("kLeftColumns", "kLeftGrain", "left_at", &Score::left, kRow);
@@ -50,9 +51,10 @@ public:
         add_factor();
         const std::string b = coordinate("b", region_.space[0]);
         const CudaMember at_b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};
-        add_function(
-            "float", "weight", {at_b, r, c, {"const float*", "acc", ""}},
-            returned(region_.weight, {{b, "r", "0", "c", "0"}, "acc[{}]", DType::F32}, DType::F32, {}));
+        // Weights are rounded to 16 bits, or summed with as many others as there are positions.
+        const Scope pair{{b, "r", "0", "c", "0"}, "acc[{}]", DType::F32, true};
+        add_function("float", "weight", {at_b, r, c, {"const float*", "acc", ""}},
+                     returned(region_.weight, pair, DType::F32, {}));
         const Place place{
             {{b, "r", coordinate("n", region_.space[kColumn]), "0", "0"}, "acc[{}]", DType::F32},
             {},
@@ -60,6 +62,7 @@ public:
             {{"const Acc*", "acc", ""}}};
         add_stores(region_.stores, place);
         add_vector_stores(region_.stores, place, kColumn, region_.space[kColumn]);
+        add_row_stores();
         return finished();
     }
 
@@ -77,6 +80,14 @@ private:
         }
         kind_.functor.constants.push_back(constant(columns, column_bits));
         kind_.functor.constants.push_back(constant(grain, least));
+    }
+
+    void add_row_stores() {
+        Statements body(pointers_,
+                        {{coordinate("b", region_.space[0]), "r", "0", "0", "0"}, "acc[{}]", DType::F32});
+        for (const Store& store : region_.row_stores) body.store(store);
+        add_function("void", "store_row", {{"I32", "b", ""}, {"I32", "r", ""}, {"const Acc*", "acc", ""}},
+                     body.take());
     }
 
     void add_factor() {

@@ -89,7 +89,7 @@ std::string Statements::value_of(const Expr& expr, const ExprNode& node,
         case Op::Stat:
             return converted(fmt::format("stat[{}]", node.integer), scope_.accumulator_type, node.type);
         default:
-            return operation_text(node, operands);
+            return operation_text(node, operands, scope_.quick);
     }
 }
 

@@ -16,6 +16,7 @@ struct Scope {
     std::vector<std::string> coordinates;  ///< by dimension: an I32 variable, or "0"
     std::string accumulators;              ///< format of Acc: "acc[{}]" or "acc"; empty where there are none
     DType accumulator_type = DType::F32;
+    bool quick = false;  ///< see operation_text
 };
 
 /// The buffers of one region as pointers `p<slot>` of its functor.

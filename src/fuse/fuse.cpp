@@ -14,6 +14,7 @@
 #include "fuse/fresh.h"
 #include "fuse/join.h"
 #include "fuse/join_products.h"
+#include "fuse/join_softmax.h"
 #include "fuse/order.h"
 #include "fuse/prepare.h"
 #include "fuse/product_tile.h"
@@ -187,6 +188,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         }
         result.buffers = buffers.take();
         join_maps(result);
+        join_softmax(result);
         join_products(result);
         cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);

@@ -47,6 +47,7 @@ public:
             reads(body.weight, false);
             if (body.factor) visit_(*body.factor, false, false);
             stores(body.stores);
+            stores(body.row_stores);
         } else {
             reads(body.query, false);
             visit_(body.key, false, false);
@@ -109,9 +110,10 @@ bool on_tensor_cores(const AttentionRegion& region) {
 }
 
 Range scored_context(const ScoredRegion& region, Range rows) {
+    constexpr std::int64_t kBlock = abi::kScoredBlock;
     const std::int64_t begin = std::max<std::int64_t>(rows.begin + region.band.begin, 0);
-    const std::int64_t end = std::min(rows.end - 1 + region.band.end, region.space[3]);
-    return {begin / abi::kScoredBlock * abi::kScoredBlock, std::max<std::int64_t>(end, 0)};
+    const std::int64_t end = std::max<std::int64_t>(rows.end - 1 + region.band.end, 0);
+    return {begin / kBlock * kBlock, std::min<std::int64_t>(abi::round_up(end, kBlock), region.space[3])};
 }
 
 std::vector<Use> uses(const Region& region) {

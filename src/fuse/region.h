@@ -144,19 +144,24 @@ struct Score {
 /// factor(b, c, n), rounded to the factor's type, which is that of all scores; without one (n is 1), Acc(0)[b, r] =
 /// reduction over c of weight(b, r, c). Acc(j) of `weight` is score j. Only c with band.begin <= c - r < band.end count;
 /// all others would not change the result. Then the stores, over (b, r, n).
+/// With `softmax`, `weight` gives x(b, r, c) and the weights are exp(x - Acc(0)[b, r]) / Acc(1)[b, r], of which Acc(0) is the
+/// largest x of the row and Acc(1) the sum of exp(x - Acc(0)); the row stores, over (b, r), see these two.
 struct ScoredRegion {
     std::array<std::int64_t, 5> space{};
     std::vector<Score> scores;
     Expr weight;
     std::optional<Access> factor;
     ReduceOp op = ReduceOp::Sum;
+    bool softmax = false;
     Range band;
     ProductTile tile;  ///< its columns are context positions
     std::vector<Store> stores;
+    std::vector<Store> row_stores;
     bool operator==(const ScoredRegion&) const = default;
 };
 
-/// The context positions that a task of these rows goes through: from a multiple of abi::kScoredBlock on.
+/// The context positions that a task of these rows goes through: whole blocks of abi::kScoredBlock, but for the last one of
+/// the context.
 [[nodiscard]] Range scored_context(const ScoredRegion& region, Range rows);
 
 using RegionBody = std::variant<MapRegion, ReduceRegion, MatMulRegion, AttentionRegion, ScoredRegion>;

@@ -63,8 +63,8 @@ void write_head(Writer& out, const AttentionRegion& region) {
             region.scale);
 }
 void write_head(Writer& out, const ScoredRegion& region) {
-    out.put("scored ", kReduceNames[region.op], ' ', region.space, " band ", region.band.begin, "..",
-            region.band.end);
+    const std::string_view op = region.softmax ? "softmax" : kReduceNames[region.op];
+    out.put("scored ", op, ' ', region.space, " band ", region.band);
     write_tile(out, region.tile);
 }
 
@@ -102,6 +102,9 @@ void write_body(Writer& out, const ScoredRegion& region) {
     write_expr(out, "weight", region.weight);
     if (region.factor) write_access(out, "factor", *region.factor);
     write_stores(out, region.stores);
+    if (region.row_stores.empty()) return;
+    out.line("rows");
+    write_stores(out, region.row_stores);
 }
 
 MapRegion read_map_head(Reader& in) {
@@ -155,12 +158,11 @@ AttentionRegion read_attention_head(Reader& in) {
 
 ScoredRegion read_scored_head(Reader& in) {
     ScoredRegion region;
-    region.op = kReduceNames.read(in);
+    region.softmax = in.accept("softmax");
+    if (!region.softmax) region.op = kReduceNames.read(in);
     region.space = in.extents<5>();
     in.expect("band");
-    region.band.begin = in.integer();
-    in.expect("..");
-    region.band.end = in.integer();
+    region.band = in.range();
     in.expect("tiles");
     region.tile = read_tile(in);
     return region;
@@ -210,6 +212,7 @@ void read_body(Reader& in, ScoredRegion& region) {
     region.weight = read_expr_part(in, "weight");
     if (in.accept("factor")) region.factor = read_access(in, kBufferSigil);
     region.stores = read_stores(in);
+    if (in.accept("rows")) region.row_stores = read_stores(in);
 }
 
 void write(Writer& out, const Buffer& buffer) {

@@ -95,6 +95,7 @@ struct Retype {
     void operator()(ScoredRegion& region) const {
         retype(region.weight, chosen, true);
         stores(region.stores);
+        stores(region.row_stores);
     }
     void operator()(AttentionRegion& region) const {
         retype(region.query, chosen, true);

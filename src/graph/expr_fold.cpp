@@ -85,13 +85,41 @@ private:
     std::int32_t fold(const ExprNode& node) {
         std::vector<std::int32_t> args;
         for (std::int32_t arg : node.args) args.push_back(done_[static_cast<std::size_t>(arg)]);
-        if (node.op == Op::Load) {
-            return to_.load(from_.accesses[static_cast<std::size_t>(node.integer)], args);
-        }
+        if (node.op == Op::Load)
+            return load(from_.accesses[static_cast<std::size_t>(node.integer)], std::move(args));
         if (args.empty()) return to_.add(node);
         if (const auto simpler = identity(node, args)) return *simpler;
         if (const auto known = constant(node, args)) return *known;
         return to_.apply(node.op, node.type, args);
+    }
+
+    /// An indirect coordinate that is a constant, or a coordinate of the iteration space, is part of the map.
+    std::int32_t load(Access access, std::vector<std::int32_t> args) {
+        const Shape shape = access.map.shape();
+        for (std::size_t i = args.size(); i-- > 0;) {
+            const auto [stride, extent] = access.indirect[i];
+            const ExprNode& index = at(args[i]);
+            const auto d = static_cast<std::size_t>(index.integer);
+            if (index.op == Op::Const && !is_float(index.type) && index.integer >= 0 &&
+                index.integer < extent) {
+                access.map.offset += index.integer * stride;
+            } else if (index.op == Op::Index && d < shape.size() && shape[d] <= extent) {
+                add_coordinate(access.map.dims[d], stride);
+            } else {
+                continue;
+            }
+            access.indirect.erase(access.indirect.begin() + static_cast<std::ptrdiff_t>(i));
+            args.erase(args.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        return to_.load(std::move(access), std::move(args));
+    }
+
+    /// Makes the dimension's coordinate add `stride` more elements for each step.
+    static void add_coordinate(std::vector<Atom>& digits, std::int64_t stride) {
+        for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
+            digit->stride += stride;
+            stride *= digit->extent;
+        }
     }
 
     /// x + 0, x * 1, x & true, select(true, x, y), cast to the own type, ...: only where the type, and so the

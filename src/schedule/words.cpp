@@ -103,7 +103,10 @@ public:
     std::optional<Polls> operator()(const ScoredRegion& scored) const {
         if (reads_in_main_loop(scored)) return std::nullopt;
         const std::int64_t outputs = task_.tile[1].size() * scored.space[2];
-        return together(count_reads(scored.stores, buffer_), outputs);
+        const Polls stores = together(count_reads(scored.stores, buffer_), outputs);
+        const Polls rows =
+            one_by_one(count_reads(scored.row_stores, buffer_), task_.tile[1].size(), threads_);
+        return Polls{stores.words + rows.words, stores.rounds + rows.rounds};
     }
 
 private:

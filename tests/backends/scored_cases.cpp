@@ -63,6 +63,18 @@ public:
         hidden(w.apply(Op::Mul, {p, difference}), 0);
     }
 
+    /// The softmax of the visible scores, with what stores its statistics.
+    void softmax() {
+        visible_score();
+        region_.softmax = true;
+        for (int number : {0, 1}) {
+            const BufferId out = build_.buffer(BufferRole::Output, DType::F32, {s_.b, s_.r});
+            Store store{build_.through(out, map(s_.r, 1, 0, 0)), {}, {}};
+            store.expr.acc(number);
+            region_.row_stores.push_back(std::move(store));
+        }
+    }
+
     void reduce(ReduceOp op) {
         region_.op = op;
         region_.space[2] = 1;
@@ -158,6 +170,14 @@ Case differentiated(DType type, const Sizes& s, Sees sees, std::int32_t rows, co
     return build.finish(DType::F32, what);
 }
 
+Case softmax(const Sizes& s, Sees sees, std::int32_t rows, const std::string& what) {
+    ScoredBuilder build(DType::BF16, s, sees, rows);
+    build.score(Layout::Rows, Layout::Rows);
+    build.factor(Layout::Rows);
+    build.softmax();
+    return build.finish(DType::BF16, what);
+}
+
 Case reduced(ReduceOp op, const Sizes& s, Sees sees, const std::string& what) {
     ScoredBuilder build(DType::BF16, s, sees, 64);
     build.reduce(op);
@@ -187,6 +207,9 @@ std::vector<Case> scored_cases() {
         cases.push_back(mixed(DType::BF16, {1, 20, n, 131, e}, Sees::All, 64, Layout::Rows,
                               "mix_" + std::to_string(n) + "_" + std::to_string(e)));
     }
+    cases.push_back(softmax({}, Sees::All, 64, "softmax"));
+    cases.push_back(softmax({1, 70, 40, 200, 48}, Sees::Before, 64, "softmax_before"));
+    cases.push_back(softmax({2, 130, 128, 140, 32}, Sees::Window, 128, "softmax_window"));
     cases.push_back(reduced(ReduceOp::Sum, {}, Sees::Before, "sum_before"));
     cases.push_back(reduced(ReduceOp::Max, {}, Sees::Window, "max_window"));
     cases.push_back(reduced(ReduceOp::Min, {}, Sees::All, "min"));

@@ -20,6 +20,7 @@ constexpr std::int64_t kScores = kHeads * kRows * kRows;
 struct Attention {
     GraphBuilder b;
     Tensor scores;
+    Tensor weights;
     Tensor out;
 
     explicit Attention(std::int64_t heads = kHeads, std::int64_t depth = kDepth, DType type = DType::BF16) {
@@ -32,7 +33,8 @@ struct Attention {
         const Tensor seen = b.apply(Op::Le, {b.arange(kRows, 0, 1, DType::I64), row}, DType::Bool);
         const Tensor hidden = b.full({1}, -3.4e38, DType::F32);
         const Tensor visible = b.apply(Op::Select, {seen, b.cast(scores, DType::F32), hidden}, DType::F32);
-        out = b.matmul(b.cast(b.softmax(visible, -1, DType::F32), type), value);
+        weights = b.cast(b.softmax(visible, -1, DType::F32), type);
+        out = b.matmul(weights, value);
         b.output(out, "out");
     }
 
@@ -58,6 +60,23 @@ TEST(Scored, AttentionWrittenAsProductsStoresNothingAsLargeAsItsScores) {
     const RegionGraph graph = Attention().fused();
     EXPECT_FALSE(stores_scores(graph));
     EXPECT_EQ(scored(graph).size(), graph.regions.size());
+}
+
+TEST(Scored, ASoftmaxAndItsMixAreOneRegionThatStoresTheMixAlone) {
+    const RegionGraph graph = Attention().fused();
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_TRUE(scored(graph).front().softmax);
+    EXPECT_TRUE(scored(graph).front().row_stores.empty());
+}
+
+TEST(Scored, ASoftmaxWhoseWeightsAreSeenElsewhereStoresItsStatistics) {
+    Attention attention;
+    attention.b.output(attention.b.reduce(ReduceOp::Sum, attention.weights, {1}, false, DType::F32),
+                       "columns");
+    const auto regions = scored(attention.fused());
+    ASSERT_EQ(regions.size(), 2U);
+    EXPECT_EQ(regions[0].row_stores.size(), 2U);
+    EXPECT_FALSE(regions[1].softmax);
 }
 
 TEST(Scored, ACausalMaskEndsTheContextAtTheRow) {

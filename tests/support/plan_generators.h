@@ -52,11 +52,13 @@ inline ScoredRegion pick_scored(std::int64_t buffers) {
     for (Score& score : region.scores) score = {pick_access(buffers), pick_access(buffers)};
     region.weight = pick_expr(buffers);
     if (one_in(2)) region.factor = pick_access(buffers);
-    region.op = pick_enum(ReduceOp::Min);
+    region.softmax = one_in(3);
+    if (!region.softmax) region.op = pick_enum(ReduceOp::Min);
     region.band = {pick(-1000, 0), pick(0, 1000)};
     region.tile = {static_cast<std::int32_t>(pick(1, 128)), static_cast<std::int32_t>(pick(1, 128)),
                    static_cast<std::int32_t>(pick(1, 4))};
     region.stores = pick_stores(buffers);
+    if (one_in(2)) region.row_stores = pick_stores(buffers);
     return region;
 }
 

@@ -154,12 +154,22 @@ public:
                 }
                 weights.push_back(value_of(region.weight, {row[0], row[1], 0, c, 0}, scores));
             }
+            if (region.softmax) store_softmax(region, row, weights);
             for (std::int64_t n = 0; n < columns; ++n)
                 store(region.stores, {row[0], row[1], n, 0, 0}, {{sum_of(region, weights, row, n)}, {}});
         });
     }
 
 private:
+    /// Turns x into the weights of its softmax.
+    void store_softmax(const ScoredRegion& region, const Coordinate& row, Elements& weights) {
+        const double maximum = *std::max_element(weights.begin(), weights.end());
+        double total = 0;
+        for (double& x : weights) total += x = std::exp(x - maximum);
+        for (double& x : weights) x /= total;
+        store(region.row_stores, {row[0], row[1], 0, 0, 0}, {{maximum, total}, {}});
+    }
+
     double sum_of(const ScoredRegion& region, const Elements& weights, const Coordinate& row,
                   std::int64_t n) const {
         if (!region.factor && region.op == ReduceOp::Max)

@@ -11,10 +11,11 @@ namespace stretto::device {
 /// 2023). A warp has 16 rows; the warps that share them take turns with blocks of positions, and their sums are added in
 /// order. Fragments of scores become those of the left factor of the second product as they are.
 /// F: kRows (of a task), kScores, kDepth, kColumns (of the factor, 0 where there is none), kContext, kStages, kBandBegin,
-/// kBandEnd, Element, Combine, kVector; of each operand whether its rows are neighbours (bit j of kLeftColumns and
+/// kBandEnd, kSoftmax, Element, Combine, kVector; of each operand whether its rows are neighbours (bit j of kLeftColumns and
 /// kRightColumns for score j, kFactorColumn) and how many elements always lie together (kLeftGrain, kRightGrain,
 /// kFactorGrain), and the address of an element: left_at(Number<j>, b, r, e), right_at(Number<j>, b, c, e), factor_at(b, n,
-/// c); weight(b, r, c, scores); load and store as for MatMul.
+/// c); weight(b, r, c, scores); load and store as for MatMul. With kSoftmax `weight` is what the weights are the softmax of,
+/// and store_row(b, r, acc) gets the row's maximum and sum of exponentials, both kept up block by block (ScoredRegion).
 template <class F>
 class Scored {
     using Element = typename F::Element;
@@ -47,14 +48,19 @@ class Scored {
             : b(record.tile[0].begin),
               rows(record.tile[1]),
               begin(max(rows.begin + F::kBandBegin, 0) / kBlock * kBlock),
-              end(min(rows.end - 1 + F::kBandEnd, F::kContext)) {}
+              end(min((rows.end - 1 + F::kBandEnd + kBlock - 1) / kBlock * kBlock, F::kContext)) {}
         [[nodiscard]] __device__ __forceinline__ I32 count() const { return rows.end - rows.begin; }
     };
 
     using Scores = float[F::kScores][kFragments][4];
+    /// What changes nothing: a weight, or what a softmax is taken of.
+    static __device__ __forceinline__ float nothing() {
+        return F::kSoftmax ? -infinity<float>() : F::Combine::template start<float>();
+    }
     struct Sums {
         float fragments[kWide == 0 ? 1 : kWide][4] = {};
         float rows[2] = {F::Combine::template start<float>(), F::Combine::template start<float>()};
+        float maxima[2] = {-infinity<float>(), -infinity<float>()};
     };
 
 public:
@@ -67,6 +73,7 @@ public:
         consumer_barrier<Config>();
         if constexpr (F::kColumns > 0) {
             lay_out<Config>(sums);
+            if constexpr (F::kSoftmax) lay_out_statistics<Config>(sums);
             consumer_barrier<Config>();
             store_rows<Config>(f, task);
         } else {
@@ -180,16 +187,14 @@ private:
         for_each_number<0, F::kScores>(
             [&]<int J>(Number<J>) { multiply_sides<Config, J>(stage, scores[J]); });
         take_weights(f, task, c, scores);
+        if constexpr (F::kSoftmax) take_exponentials(scores[0], sums);
         if constexpr (F::kColumns > 0) {
             const U32 factors = stage + F::kScores * kDeep * kTurn<Config> * abi::kLineBytes;
             multiply_factor(factors + turn_block() * (kFactorLines * abi::kLineBytes), scores[0], sums);
         } else {
             const typename F::Combine combine;
-#pragma unroll
-            for (I32 j = 0; j < kFragments; ++j) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) sums.rows[i / 2] = combine(sums.rows[i / 2], scores[0][j][i]);
-            }
+            each_weight(scores[0],
+                        [&](int half, float& x) { sums.rows[half] = combine(sums.rows[half], x); });
         }
     }
 
@@ -216,8 +221,9 @@ private:
         }
     }
 
-    /// Turns the first scores into weights; those of positions beyond the last are what changes no sum.
+    /// Turns the first scores into weights; those of positions beyond the context are what changes no sum.
     static __device__ __forceinline__ void take_weights(const F& f, const Task& task, I32 c, Scores& scores) {
+        constexpr bool kWhole = F::kContext % kBlock == 0;  // all blocks are
         const I32 row = task.rows.begin + first_row() + lane() / 4;
         const I32 last = task.rows.end - 1;
         const I32 rows[2] = {min(row, last), min(row + 8, last)};
@@ -229,9 +235,51 @@ private:
                 float values[F::kScores];
 #pragma unroll
                 for (int s = 0; s < F::kScores; ++s) values[s] = scores[s][j][i];
-                const float weight = f.weight(task.b, rows[i / 2], min(at, task.end - 1), values);
-                scores[0][j][i] = at < task.end ? weight : F::Combine::template start<float>();
+                const I32 inside = kWhole ? at : min(at, F::kContext - 1);
+                const float weight = f.weight(task.b, rows[i / 2], inside, values);
+                scores[0][j][i] = at == inside ? weight : nothing();
             }
+        }
+    }
+
+    /// What a row's exponents are shifted by; where all are -inf by nothing.
+    static __device__ __forceinline__ float shift_of(float maximum) {
+        return maximum == -infinity<float>() ? 0 : maximum;
+    }
+
+    /// Turns x into exp(x - the row's largest so far), and what was added before into terms of the same maximum.
+    static __device__ __forceinline__ void take_exponentials(float (&weights)[kFragments][4], Sums& sums) {
+        float top[2] = {sums.maxima[0], sums.maxima[1]};
+        each_weight(weights, [&](int half, float& x) { top[half] = fmaxf(top[half], x); });
+        float shift[2];
+        float keep[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            top[half] = fmaxf(top[half], __shfl_xor_sync(~0u, top[half], 2));
+            top[half] = fmaxf(top[half], __shfl_xor_sync(~0u, top[half], 1));
+            shift[half] = shift_of(top[half]);
+            keep[half] = quick_exponential(sums.maxima[half] - shift[half]);
+            sums.maxima[half] = top[half];
+            sums.rows[half] *= keep[half];
+        }
+        each_weight(weights, [&](int half, float& x) {
+            x = quick_exponential(x - shift[half]);
+            sums.rows[half] += x;
+        });
+#pragma unroll
+        for (auto& fragment : sums.fragments) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) fragment[i] *= keep[i / 2];
+        }
+    }
+
+    /// body(which of the lane's two rows, weight), by ascending position.
+    template <class Body>
+    static __device__ __forceinline__ void each_weight(float (&weights)[kFragments][4], Body&& body) {
+#pragma unroll
+        for (I32 j = 0; j < kFragments; ++j) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) body(i / 2, weights[j][i]);
         }
     }
 
@@ -273,6 +321,52 @@ private:
         }
     }
 
+    /// Behind a row's sums: its maximum, and its sum of exponentials less that.
+    template <class Config>
+    static __device__ __forceinline__ void lay_out_statistics(const Sums& sums) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float total = sums.rows[half];
+            total += __shfl_xor_sync(~0u, total, 2);
+            total += __shfl_xor_sync(~0u, total, 1);
+            float* row = laid_out<Config>(turn_block(), first_row() + lane() / 4 + half * 8);
+            if (lane() % 4 == 0) {
+                row[kWide * 8] = sums.maxima[half];
+                row[kWide * 8 + 1] = total;
+            }
+        }
+    }
+
+    /// How the parts of a row add up: by how much the sums of each block of a turn count.
+    template <class Config>
+    struct Shares {
+        float of[kAcross<Config>];
+        float statistics[2] = {};
+
+        __device__ __forceinline__ explicit Shares(I32 m) {
+            if constexpr (F::kSoftmax) {
+                float top = laid_out<Config>(0, m)[kWide * 8];
+#pragma unroll
+                for (I32 block = 1; block < kAcross<Config>; ++block)
+                    top = fmaxf(top, laid_out<Config>(block, m)[kWide * 8]);
+                float total = 0;
+#pragma unroll
+                for (I32 block = 0; block < kAcross<Config>; ++block) {
+                    const float* row = laid_out<Config>(block, m) + kWide * 8;
+                    of[block] = quick_exponential(row[0] - shift_of(top));
+                    total += of[block] * row[1];
+                }
+#pragma unroll
+                for (float& share : of) share = quick_quotient(share, total);
+                statistics[0] = top;
+                statistics[1] = total;
+            } else {
+#pragma unroll
+                for (float& share : of) share = 1;
+            }
+        }
+    };
+
     template <class Config>
     static __device__ __forceinline__ void store_rows(const F& f, const Task& task) {
         constexpr I32 kPerRow = F::kColumns / F::kVector;
@@ -281,15 +375,17 @@ private:
         for (I32 item = thread_here(); item < items; item += Config::kThreads) {
             const I32 m = item / kPerRow;
             const I32 n = item % kPerRow * F::kVector;
+            const Shares<Config> shares(m);
             float acc[F::kVector];
 #pragma unroll
             for (int v = 0; v < F::kVector; ++v) {
-                acc[v] = laid_out<Config>(0, m)[n + v];
+                acc[v] = laid_out<Config>(0, m)[n + v] * shares.of[0];
 #pragma unroll
                 for (I32 block = 1; block < kAcross<Config>; ++block)
-                    acc[v] += laid_out<Config>(block, m)[n + v];
+                    acc[v] += laid_out<Config>(block, m)[n + v] * shares.of[block];
             }
             store_group(f, task.b, task.rows.begin + m, n, acc);
+            if (F::kSoftmax && n == 0) f.store_row(task.b, task.rows.begin + m, shares.statistics);
         }
     }
 
