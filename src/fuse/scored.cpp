@@ -16,8 +16,6 @@ constexpr std::size_t kContext = 3;
 constexpr std::size_t kDepth = 4;
 constexpr std::int64_t kMostStages = 3;
 constexpr std::int64_t kLeastStages = 2;
-/// Rows of one warp.
-constexpr std::int64_t kWarpRows = 16;
 
 bool moves(const IndexMap& map, std::size_t dim) {
     return std::any_of(map.dims[dim].begin(), map.dims[dim].end(),
@@ -203,8 +201,7 @@ private:
                                 static_cast<std::int32_t>(stages)};
                 const std::int64_t bytes =
                     abi::scored_scratch(scored_shape(region_), machine_.consumer_warps);
-                const bool deals = across * (rows / kWarpRows) == machine_.consumer_warps;
-                if (deals && bytes <= machine_.shared_bytes - abi::kControlBytes) return true;
+                if (across > 0 && bytes <= machine_.shared_bytes - abi::kControlBytes) return true;
             }
         }
         return false;

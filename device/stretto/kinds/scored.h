@@ -72,12 +72,14 @@ public:
         const Sums sums = add_up<Config>(f, task);
         consumer_barrier<Config>();
         if constexpr (F::kColumns > 0) {
-            lay_out<Config>(sums);
-            if constexpr (F::kSoftmax) lay_out_statistics<Config>(sums);
+            if (adds<Config>()) {
+                lay_out<Config>(sums);
+                if constexpr (F::kSoftmax) lay_out_statistics<Config>(sums);
+            }
             consumer_barrier<Config>();
             store_rows<Config>(f, task);
         } else {
-            lay_out_reduced<Config>(sums);
+            if (adds<Config>()) lay_out_reduced<Config>(sums);
             consumer_barrier<Config>();
             store_reduced<Config>(f, task);
         }
@@ -98,6 +100,11 @@ private:
     /// Of this warp: its first row in the task, and which blocks of a turn are its own.
     static __device__ __forceinline__ I32 first_row() { return threadIdx.x / 32 % (F::kRows / 16) * 16; }
     static __device__ __forceinline__ I32 turn_block() { return threadIdx.x / 32 / (F::kRows / 16); }
+    /// Warps that are too few to share the rows once more only copy.
+    template <class Config>
+    static __device__ __forceinline__ bool adds() {
+        return Config::kWarps % (F::kRows / 16) == 0 || turn_block() < kAcross<Config>;
+    }
 
     template <class Config>
     static __device__ __forceinline__ void stage_left(const F& f, const Task& task) {
@@ -173,7 +180,7 @@ private:
             stage_turn<Config>(f, task, c + kAhead * kTurn<Config>, writing);
             advance(writing);
             const I32 mine = c + turn_block() * kBlock;
-            if (mine < task.end) add_block<Config>(f, task, mine, reading, sums);
+            if (adds<Config>() && mine < task.end) add_block<Config>(f, task, mine, reading, sums);
             advance(reading);
         }
         return sums;
