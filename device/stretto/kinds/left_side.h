@@ -82,7 +82,8 @@ private:
     static constexpr I32 kGroups = F::kStaged / F::kWidth;  ///< of neighbours, in a row of one part
     static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
     /// Groups that one thread loads before it uses the first, as many as some registers hold, in batches of one size.
-    static constexpr int kBytesAhead = F::kM > 1 && Early::kWords ? 128 : 192;
+    /// A part's loads are on their way while the sums of the part before are.
+    static constexpr int kBytesAhead = kParts > 1 ? 96 : F::kM > 1 && Early::kWords ? 128 : 192;
     static constexpr int kFit = kBytesAhead / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
     static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
