@@ -9,7 +9,6 @@ are larger than the L2 cache, so each step reads them from memory.
 from __future__ import annotations
 
 import json
-import random
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from typing import IO, Any
 import torch
 
 from ..checks import ALLOWED_ERROR_RATIO, clear_tokens
-from .processes import WorkerFailed, WorkerProcess
+from .processes import WorkerFailed, WorkerProcess, timed_in_turns
 from .shapes import SHAPES
 from .statistics import median_interval
 from .systems import SYSTEMS, Case
@@ -157,20 +156,12 @@ def _time(
     workers: dict[str, list[WorkerProcess]], faults: dict[str, str], options: Options
 ) -> dict[str, list[list[float]]]:
     """Microseconds per token by system, process and round."""
-    times = {name: [[] for _ in group] for name, group in workers.items() if name not in faults}
-    turns = [(name, index) for name in times for index in range(options.processes)]
-    order = random.Random(0)
-    for _ in range(options.rounds):
-        order.shuffle(turns)
-        for name, index in turns:
-            if name in faults:
-                continue
-            steps = options.steps if name != YARDSTICK else max(options.steps // 10, 1)
-            try:
-                times[name][index].append(workers[name][index].ask(f"time {steps}")["us"])
-            except WorkerFailed as failure:
-                faults[name] = str(failure)
-    return {name: groups for name, groups in times.items() if name not in faults}
+
+    def timing(name: str, worker: WorkerProcess) -> float:
+        steps = options.steps if name != YARDSTICK else max(options.steps // 10, 1)
+        return worker.ask(f"time {steps}")["us"]
+
+    return timed_in_turns(workers, faults, options.rounds, timing)
 
 
 def _row(

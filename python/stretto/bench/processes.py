@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -65,6 +66,31 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def timed_in_turns(
+    workers: Mapping[str, Sequence[WorkerProcess]],
+    faults: dict[str, str],
+    rounds: int,
+    timing: Callable[[str, WorkerProcess], float],
+) -> dict[str, list[list[float]]]:
+    """Timings by system, process and round. Every round times every process once, in an order that changes.
+
+    `timing` asks a worker of the named system. Systems with faults are left out; new faults are added.
+    """
+    times = {name: [[] for _ in group] for name, group in workers.items() if name not in faults}
+    turns = [(name, index) for name in times for index in range(len(workers[name]))]
+    order = random.Random(0)
+    for _ in range(rounds):
+        order.shuffle(turns)
+        for name, index in turns:
+            if name in faults:
+                continue
+            try:
+                times[name][index].append(timing(name, workers[name][index]))
+            except WorkerFailed as failure:
+                faults[name] = str(failure)
+    return {name: groups for name, groups in times.items() if name not in faults}
 
 
 def answer_commands(make: Callable[[], Any]) -> None:

@@ -8,14 +8,13 @@ order that changes. Every system starts from the same F32 master weights and upd
 from __future__ import annotations
 
 import json
-import random
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from .processes import WorkerFailed, WorkerProcess
+from .processes import WorkerFailed, WorkerProcess, timed_in_turns
 from .statistics import median_interval
 from .train_worker import REFERENCE
 from .workloads import WORKLOADS, Workload
@@ -113,20 +112,10 @@ def _time(
     workers: dict[str, list[WorkerProcess]], faults: dict[str, str], options: Options
 ) -> dict[str, list[list[float]]]:
     """Milliseconds per update by system, process and round."""
-    names = [name for name in workers if name not in faults and name != REFERENCE]
-    times: dict[str, list[list[float]]] = {name: [[] for _ in workers[name]] for name in names}
-    turns = [(name, index) for name in names for index in range(options.processes)]
-    order = random.Random(0)
-    for _ in range(options.rounds):
-        order.shuffle(turns)
-        for name, index in turns:
-            if name in faults:
-                continue
-            try:
-                times[name][index].append(workers[name][index].ask(f"time {options.updates}")["ms"])
-            except WorkerFailed as failure:
-                faults[name] = str(failure)
-    return {name: groups for name, groups in times.items() if name not in faults}
+    timed = {name: group for name, group in workers.items() if name != REFERENCE}
+    return timed_in_turns(
+        timed, faults, options.rounds, lambda _, worker: worker.ask(f"time {options.updates}")["ms"]
+    )
 
 
 def _row(
