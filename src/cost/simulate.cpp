@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cost/bus.h"
-#include "cost/work.h"
+#include "tile/work.h"
 #include "verify/word_waits.h"
 
 namespace stretto {

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tile/work.h"
+
 namespace stretto {
 namespace {
 
-double duration(const TaskGraph& graph, const Task& task, const Machine& machine) {
-    std::int64_t bytes = streamed_bytes(graph, task);
-    for (const Footprint& read : task.reads) {
-        const Buffer& buffer = graph.regions[read.buffer];
-        if (buffer.role != BufferRole::Parameter)
-            bytes += volume(read.box) * static_cast<std::int64_t>(size_of(buffer.dtype));
-    }
-    return machine.task_us + static_cast<double>(bytes) * machine.workers / machine.bandwidth;
+double duration(std::int64_t streamed, const Work& work, const Machine& machine) {
+    const double bytes = static_cast<double>(streamed) + work.direct_bytes;
+    return machine.task_us + bytes * machine.workers / machine.bandwidth + work.operations / machine.flops +
+           work.tensor_operations / machine.tensor_flops;
 }
 
 /// Latest end of the tasks in a range; ranges repeat from task to task, so the last answers are kept.
@@ -53,6 +51,7 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
     std::vector<double> ends(graph.tasks.size(), 0);
     std::vector<std::int32_t> placed;
     LatestEnd latest(ends);
+    const WorkEstimate work(graph);
     for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
         const Task& task = graph.tasks[t];
         double ready = 0;
@@ -62,9 +61,11 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
         for (std::size_t w = 1; w < workers; ++w) {
             if (key(w) < key(best)) best = w;
         }
-        free[best] = std::max(free[best], ready) + duration(graph, task, machine);
+        const std::int64_t bytes = streamed_bytes(graph, task);
+        free[best] = std::max(free[best], ready) +
+                     duration(bytes, work.of(TaskId(static_cast<std::int64_t>(t))), machine);
         ends[t] = free[best];
-        streamed[best] += streamed_bytes(graph, task);
+        streamed[best] += bytes;
         placed.push_back(static_cast<std::int32_t>(best));
     }
     return placed;

@@ -98,6 +98,27 @@ region r1 = map [512] "second half" {
     }
 }
 
+TEST(Schedule, ATaskThatComputesForLongKeepsItsWorkerToItself) {
+    // A sum of a million terms, all of which are one element, and four tasks that store 1,024 elements each.
+    const Plan plan = planned(R"(
+buffer b0 = input "x" : f32[1]
+buffer b1 = output "sum" : f32[1]
+buffer b2 = output "y" : f32[4096]
+region r0 = reduce sum [1048576] kept 0 "long" {
+    term { a0 = b0 : f32 [1048576:0]  x0 = load a0 : f32 }
+    store b1 : f32 [1048576:0] = { x0 = acc 0 : f32 }
+}
+region r1 = map [4096] "short" {
+    store b2 : f32 [4096:1] = { a0 = b0 : f32 [4096:0]  x0 = load a0 : f32 }
+}
+)",
+                              machine_of(4));
+    ASSERT_EQ(plan.graph.tasks_of[1].size(), 4);
+    const TaskId sum(plan.graph.tasks_of[0].begin);
+    const Worker& worker = plan.workers.front();
+    EXPECT_EQ(worker.queue, (std::vector<Step>{{sum, {}, {}}}));
+}
+
 /// x -> product b3 -> product b5 -> product y, over rows of `rows` and the given width.
 std::string products(std::int64_t rows, std::int64_t width) {
     const std::string w = std::to_string(width);

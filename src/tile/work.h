@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/plan.h"
+#include "tile/task.h"
 
 namespace stretto {
 
@@ -11,7 +11,7 @@ struct Work {
     double direct_bytes = 0;       ///< read outside the ring
 };
 
-/// Estimates the work of the tasks of one plan.
+/// Estimates the work of the tasks of one graph.
 class WorkEstimate {
 public:
     explicit WorkEstimate(const TaskGraph& graph);

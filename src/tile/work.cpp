@@ -1,4 +1,4 @@
-#include "cost/work.h"
+#include "tile/work.h"
 
 #include <algorithm>
 #include <variant>
