@@ -10,6 +10,7 @@
 #include "fuse/build.h"
 #include "fuse/crowding.h"
 #include "fuse/decide.h"
+#include "fuse/exchange.h"
 #include "fuse/expand.h"
 #include "fuse/fresh.h"
 #include "fuse/join.h"
@@ -188,6 +189,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         }
         result.buffers = buffers.take();
         join_maps(result);
+        if (numerics == Numerics::Fused) exchange_sums(result);
         join_softmax(result);
         join_products(result);
         cut_products(result, machine, options);

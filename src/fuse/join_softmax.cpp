@@ -3,20 +3,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/scored.h"
+
 namespace stretto {
 namespace {
 
 constexpr std::size_t kColumn = 2;
-
-/// Over the same coordinates with one column.
-Access one_column(Access access) {
-    access.map.dims[kColumn] = {atom(1, 0)};
-    return access;
-}
-Expr one_column(Expr expr) {
-    for (Access& access : expr.accesses) access = one_column(std::move(access));
-    return expr;
-}
 
 const ExprNode& root_of(const Expr& expr) { return expr.nodes.back(); }
 
@@ -106,11 +98,7 @@ private:
     }
 
     static bool same_scores(const ScoredRegion& a, const ScoredRegion& b) {
-        return std::equal(a.scores.begin(), a.scores.end(), b.scores.begin(), b.scores.end(),
-                          [](const Score& x, const Score& y) {
-                              return one_column(x.left) == one_column(y.left) &&
-                                     one_column(x.right) == one_column(y.right);
-                          });
+        return std::equal(a.scores.begin(), a.scores.end(), b.scores.begin(), b.scores.end(), is_same);
     }
 
     /// Would anyone see that the statistics are stored later?

@@ -221,6 +221,21 @@ abi::ScoredShape scored_shape(const ScoredRegion& region) {
             region.factor ? region.space[kColumn] : 0, region.tile.stages};
 }
 
+Access one_column(Access access) {
+    access.map.dims[kColumn] = {atom(1, 0)};
+    access.map = normalized(std::move(access.map));
+    return access;
+}
+
+Expr one_column(Expr expr) {
+    for (Access& access : expr.accesses) access = one_column(std::move(access));
+    return extracted(expr, expr.root());
+}
+
+bool is_same(const Score& a, const Score& b) {
+    return one_column(a.left) == one_column(b.left) && one_column(a.right) == one_column(b.right);
+}
+
 std::optional<ScoredDraft> scored_draft(const Graph& graph, const Decisions& decisions,
                                         const Expansion& expansion, ValueId id, const Machine& machine) {
     Drafter drafter(graph, decisions, machine);

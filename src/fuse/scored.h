@@ -27,4 +27,11 @@ inline constexpr std::int64_t kMostScoredColumns = 128;
 
 [[nodiscard]] abi::ScoredShape scored_shape(const ScoredRegion& region);
 
+/// The same over coordinates of a scored region with one column.
+[[nodiscard]] Access one_column(Access access);
+[[nodiscard]] Expr one_column(Expr expr);
+
+/// Are the scores the same for all pairs of a row and a position?
+[[nodiscard]] bool is_same(const Score& a, const Score& b);
+
 }  // namespace stretto

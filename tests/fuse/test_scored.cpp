@@ -19,6 +19,7 @@ constexpr std::int64_t kScores = kHeads * kRows * kRows;
 /// Causal attention as a program writes it by hand: two products, and a softmax between them.
 struct Attention {
     GraphBuilder b;
+    Tensor value;
     Tensor scores;
     Tensor weights;
     Tensor out;
@@ -27,7 +28,8 @@ struct Attention {
         const auto operand = [&](const char* name) {
             return b.input(Role::User, name, type, {heads, kRows, depth});
         };
-        const Tensor query = operand("query"), key = operand("key"), value = operand("value");
+        const Tensor query = operand("query"), key = operand("key");
+        value = operand("value");
         scores = b.matmul(query, b.transpose(key, 1, 2));
         const Tensor row = b.unsqueeze(b.arange(kRows, 0, 1, DType::I64), 1);
         const Tensor seen = b.apply(Op::Le, {b.arange(kRows, 0, 1, DType::I64), row}, DType::Bool);
@@ -38,8 +40,8 @@ struct Attention {
         b.output(out, "out");
     }
 
-    RegionGraph fused(const char* machine = "h200") {
-        return fuse(simplify(b.finish()), builtin_machine(machine), Numerics::Fused);
+    RegionGraph fused(const char* machine = "h200", Numerics numerics = Numerics::Fused) {
+        return fuse(simplify(b.finish()), builtin_machine(machine), numerics);
     }
 };
 
@@ -124,6 +126,81 @@ TEST(Scored, TheGradientOfTheRightSideTakesItsRowsFromTheContext) {
         EXPECT_EQ(region->space, (std::array<std::int64_t, 5>{kHeads, kRows, kDepth, kRows, kDepth}));
         EXPECT_EQ(region->band, (Range{1 - kRows, kRows}));
     }
+}
+
+/// The row sums of weights and the gradient of the mix's weights: those of the backward pass of a softmax.
+struct RowSums : Attention {
+    Tensor gradient = b.input(Role::User, "gradient", DType::BF16, {kHeads, kRows, kDepth});
+    Tensor d_weights = b.cast(b.matmul(gradient, b.transpose(value, 1, 2)), DType::F32);
+
+    void sum(const Tensor& terms) {
+        b.output(b.reduce(ReduceOp::Sum, terms, {2}, false, DType::F32), "sums");
+    }
+    Tensor product(const Tensor& x, const Tensor& y) { return b.apply(Op::Mul, {x, y}, DType::F32); }
+};
+
+/// The reduction over rows of `kDepth` elements; nullptr where there is none.
+const ReduceRegion* rows_of_depth(const RegionGraph& graph) {
+    for (const Region& region : graph.regions) {
+        const auto* reduce = std::get_if<ReduceRegion>(&region.body);
+        if (reduce != nullptr && reduce->space == Shape{kHeads, kRows, kDepth}) return reduce;
+    }
+    return nullptr;
+}
+
+TEST(Scored, RowSumsOfASoftmaxsGradientAreThoseOfItsMix) {
+    RowSums program;
+    program.sum(program.product(program.d_weights, program.weights));
+    const RegionGraph graph = program.fused();
+    ASSERT_NE(rows_of_depth(graph), nullptr);
+    EXPECT_EQ(graph.regions.size(), 2U) << "the mix, and the sums of its rows";
+    const ReduceRegion& sums = *rows_of_depth(graph);
+    EXPECT_EQ(sums.kept, 2);
+    ASSERT_EQ(sums.term.accesses.size(), 2U);
+    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(sums.term.accesses[0].source)].name, "gradient");
+    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(sums.term.accesses[1].source)].name, "out");
+}
+
+TEST(Scored, RowSumsWhoseWeightsAreOthersThanTheMixsAreComputed) {
+    RowSums program;
+    program.sum(program.product(program.d_weights, program.product(program.weights, program.weights)));
+    EXPECT_EQ(rows_of_depth(program.fused()), nullptr);
+}
+
+TEST(Scored, RowSumsOfSquaresOfTheGradientAreComputed) {
+    RowSums program;
+    const Tensor squares = program.product(program.d_weights, program.d_weights);
+    program.sum(program.product(squares, program.weights));
+    EXPECT_EQ(rows_of_depth(program.fused()), nullptr);
+}
+
+TEST(Scored, WhatScalesRowSumsByRowsComesAfterThem) {
+    RowSums program;
+    const Tensor scale = program.b.input(Role::User, "scale", DType::F32, {kHeads, kRows, 1});
+    const Tensor halves = program.product(program.d_weights, program.b.full({1}, 0.5, DType::F32));
+    program.sum(program.product(program.product(halves, scale), program.weights));
+    const RegionGraph graph = program.fused();
+    ASSERT_NE(rows_of_depth(graph), nullptr);
+    EXPECT_EQ(rows_of_depth(graph)->term.accesses.size(), 2U);
+    ASSERT_EQ(rows_of_depth(graph)->stores.size(), 1U);
+    const Expr& stored = rows_of_depth(graph)->stores.front().expr;
+    ASSERT_EQ(stored.accesses.size(), 1U);
+    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(stored.accesses[0].source)].name, "scale");
+    EXPECT_TRUE(std::any_of(stored.nodes.begin(), stored.nodes.end(),
+                            [](const ExprNode& node) { return node.op == Op::Const && node.value == 0.5; }));
+}
+
+TEST(Scored, WhatScalesRowSumsByPositionsKeepsThem) {
+    RowSums program;
+    const Tensor scale = program.b.input(Role::User, "scale", DType::F32, {kHeads, 1, kRows});
+    program.sum(program.product(program.product(program.d_weights, scale), program.weights));
+    EXPECT_EQ(rows_of_depth(program.fused()), nullptr);
+}
+
+TEST(Scored, ExactNumericsKeepRowSums) {
+    RowSums program;
+    program.sum(program.product(program.d_weights, program.weights));
+    EXPECT_EQ(rows_of_depth(program.fused("h200", Numerics::Exact)), nullptr);
 }
 
 class Band : public testing::Test {

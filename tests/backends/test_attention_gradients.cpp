@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "backends/backends.h"
+#include "fuse/fuse.h"
+#include "simplify/simplify.h"
+#include "support/attention_graph.h"
+#include "verify/verify.h"
+
+namespace stretto {
+namespace {
+
+/// Attention whose scores are computed anew, by a name.
+struct Sized {
+    const char* name;
+    AttentionSizes sizes;
+};
+
+double distance(const Elements& a, const Elements& b) {
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return std::sqrt(difference / size);
+}
+
+std::map<std::string, Elements> outputs_of(const Graph& graph,
+                                           const std::map<std::string, Elements>& inputs) {
+    const std::vector<Elements> values = evaluate(graph, inputs);
+    std::map<std::string, Elements> found;
+    for (const Output& output : graph.outputs) found[output.name] = values[output.value.index()];
+    return found;
+}
+
+class AttentionGradients : public testing::TestWithParam<Sized> {};
+
+/// The promise for gradients, with the program itself, rounded wherever it rounds, in the place of eager.
+TEST_P(AttentionGradients, AreAsCloseToDoublePrecisionAsTheProgramItself) {
+    AttentionSizes sizes = GetParam().sizes;
+    const Graph graph = attention_gradients(sizes);
+    sizes.type = DType::F64;
+    const Graph wide = attention_gradients(sizes);
+    for (const Backend& backend : available_backends()) {
+        if (backend.name != "reference_random_3" && !backend.name.starts_with("cuda")) continue;
+        const RegionGraph regions = fuse(simplify(graph), backend.machine);
+        const std::int64_t scores = sizes.heads * sizes.rows * sizes.rows;
+        for (const Buffer& buffer : regions.buffers)
+            EXPECT_TRUE(buffer.role != BufferRole::Arena || volume(buffer.shape) < scores) << buffer.name;
+        const Plan plan = planned(regions, backend.machine);
+        ASSERT_TRUE(verify(plan).empty()) << verify(plan)[0].message;
+        BufferMemory memory(regions, 5);
+        std::map<std::string, Elements> inputs;
+        std::map<std::string, BufferId> buffers;
+        for (std::size_t b = 0; b < regions.buffers.size(); ++b) {
+            const BufferId id(static_cast<std::int64_t>(b));
+            buffers[regions.buffers[b].name] = id;
+            inputs[regions.buffers[b].name] = memory.elements(id);
+        }
+        backend.run(plan, memory, 1);
+        const auto exact = outputs_of(wide, inputs);
+        const auto rounded = outputs_of(graph, inputs);
+        for (const auto& [name, elements] : exact) {
+            const double own = distance(rounded.at(name), elements);
+            EXPECT_LE(distance(memory.elements(buffers.at(name)), elements), 1.2 * own) << name;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionGradients,
+    testing::Values(Sized{"Causal", {.rows = 81}}, Sized{"All", {.rows = 70, .causal = false}},
+                    Sized{"Grouped", {.heads = 4, .rows = 66}},
+                    Sized{"Depth48", {.heads = 1, .key_heads = 1, .rows = 129, .depth = 48}},
+                    Sized{"Depth64", {.heads = 1, .key_heads = 1, .rows = 131, .depth = 64}},
+                    Sized{"Half", {.rows = 67, .type = DType::F16}},
+                    Sized{"Dropout", {.rows = 67, .dropout = true}},
+                    Sized{"Bias", {.rows = 67, .bias = true}}),
+    [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace stretto
