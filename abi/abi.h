@@ -150,7 +150,7 @@ struct TraceTarget {
 /// which is the base of every counter, so that no launch has to reset anything.
 struct Meeting {
     U64 finished;
-    U32 stop[2];  ///< by parity of the epoch: the value of Launch::stop at the iteration's end
+    U32 stop[2];  ///< by parity of the epoch: does Launch::stop or Launch::granted end the launch?
 };
 static_assert(sizeof(Meeting) == 16);
 
@@ -167,11 +167,12 @@ struct Launch {
     TraceTarget trace;
     const unsigned char* stop;  ///< null, or a Bool of the program that ends the launch once it is set
     U32* progress;              ///< null, or host memory that the device reaches: iterations done, and kEnded
+    const U32* granted;         ///< null, or host memory that the device reaches: iterations that may run
     U32 iterations;             ///< how often the plan runs, at least 1
-    U32 stop_worker;            ///< the only worker whose tasks write `stop`
+    U32 stop_worker;            ///< the only worker whose tasks write `stop`; it looks at `granted` as well
     U64 dynamic[kMaxDynamic];
 };
-static_assert(sizeof(Launch) == 112 + 8 * kMaxDynamic);
+static_assert(sizeof(Launch) == 120 + 8 * kMaxDynamic);
 
 /// Outputs of a non-streamed MatMul whose partial sums are in shared memory at one time.
 inline constexpr int kDirectChunk = 256;

@@ -22,6 +22,10 @@ struct Iterations {
     /// Not null: host memory (for cuda also mapped into the device's address space) that shows how many iterations are
     /// done, with abi::kEnded once no other follows. What an iteration wrote to host memory is there before its count.
     std::uint32_t* progress = nullptr;
+    /// Not null: host memory as above that says how many iterations may run. At the end of each the launch reads it, and
+    /// ends where no other is granted (the first one always runs). The host may raise and lower the number meanwhile; what
+    /// it wrote before it raised it, and copies that it has seen completed, are there for the iterations granted.
+    std::uint32_t* granted = nullptr;
 };
 
 /// A plan made ready to run on one backend.

@@ -1,15 +1,19 @@
-"""A small GPT learns the text of this repository's documentation, byte by byte, one launch per update.
+"""A small GPT learns the text of this repository's documentation, byte by byte, in one long launch.
 
-    python examples/train_gpt.py [--updates N] [--csv FILE] [--checkpoint FILE] [--resume FILE]
+    python examples/train_gpt.py [--updates N] [--csv FILE] [--tensorboard FOLDER]
+                                 [--checkpoint FILE [--every N]] [--resume FILE]
 
-Runs on the GPU if there is one, and otherwise on the cpu backend. Ctrl-C stops between two updates and
-writes the checkpoint.
+Runs on the GPU if there is one, and otherwise on the cpu backend. The kernel takes batches from a ring that
+the host fills while it runs, and reports every update. Ctrl-C stops between two updates and writes the
+checkpoint.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -99,36 +103,88 @@ def text() -> torch.Tensor:
     return torch.tensor(list(b"\n".join(file.read_bytes() for file in files)))
 
 
-def batches(data: torch.Tensor, shape: Shape, device: torch.device, first: int = 0) -> Iterator[torch.Tensor]:
-    """Random pieces of the text, the same for the same number of an update."""
+def batches(data: torch.Tensor, shape: Shape, first: int = 0) -> Iterator[torch.Tensor]:
+    """Random pieces of the text in host memory, the same for the same number of an update."""
     for step in range(first, 2**31):
         generator = torch.Generator().manual_seed(step)
         starts = torch.randint(len(data) - shape.context - 1, (shape.batch,), generator=generator)
-        yield torch.stack([data[s : s + shape.context + 1] for s in starts.tolist()]).to(device)
+        yield torch.stack([data[s : s + shape.context + 1] for s in starts.tolist()])
 
 
 def train(
     update: stretto.Update,
-    data: torch.Tensor,
+    given: Iterator[torch.Tensor],
     updates: int,
-    shape: Shape,
-    report: Callable[[int, float, float], None],
-    device: torch.device,
-) -> None:
-    """Runs updates until there have been so many, and reports (number, loss, gradient norm) of each."""
-    first = update.count
-    given = batches(data, shape, device, first)
-    for step in range(first, updates):
-        loss = update(next(given))
-        report(step, loss.item(), update.gradient_norm.item())
+    log: Callable[[stretto.Report], None],
+    save: Callable[[dict[str, Any]], None] | None = None,
+    every: int = 100,
+) -> bool:
+    """Runs so many updates and logs each; every so many a copy of the state is saved while others go on.
+
+    False: Ctrl-C ended them behind the last whole update.
+    """
+    training = update.train(given, updates)
+    try:
+        for report in training:
+            log(report)
+            if save is not None and (report.number + 1) % every == 0:
+                save(training.state_dict())
+    except KeyboardInterrupt:
+        for report in training:  # of updates that were done meanwhile
+            log(report)
+        return False
+    return True
 
 
 def check() -> dict[str, Any]:
     """What `stretto check-update examples/train_gpt.py:check` compares with PyTorch."""
     torch.manual_seed(0)
     shape = Shape(batch=2)
-    given = ((tokens,) for tokens in batches(text(), shape, torch.device("cpu")))
+    given = ((tokens,) for tokens in batches(text(), shape))
     return {"model": Gpt(shape), "objective": objective, "optimizer": optimizer(), "batches": given}
+
+
+class Log:
+    """Where reports go: a progress bar, a CSV file, and TensorBoard if asked for."""
+
+    def __init__(self, progress: Progress, arguments: argparse.Namespace, first: int):
+        self._progress = progress
+        self._bar = progress.add_task("loss", total=arguments.updates, completed=first)
+        self._file = open(arguments.csv, "a", newline="")  # noqa: SIM115
+        self._board = board(arguments.tensorboard) if arguments.tensorboard else None
+        self._started = time.perf_counter()
+
+    def __call__(self, report: stretto.Report) -> None:
+        """One line, one point."""
+        seconds = round(time.perf_counter() - self._started, 4)
+        csv.writer(self._file).writerow([report.number, report.loss, report.gradient_norm, seconds])
+        described = f"loss {report.loss:.3f}  norm {report.gradient_norm:.2f}"
+        self._progress.update(self._bar, completed=report.number + 1, description=described)
+        if self._board is not None:
+            self._board.add_scalar("loss", report.loss, report.number)
+            self._board.add_scalar("gradient norm", report.gradient_norm, report.number)
+
+    def close(self) -> None:
+        """Writes what is left."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def board(folder: Path) -> Any:
+    """A writer for TensorBoard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise SystemExit(f"--tensorboard needs the package tensorboard: {error}") from None
+    return SummaryWriter(str(folder))
+
+
+def write(state: dict[str, Any], path: Path) -> None:
+    """A checkpoint appears complete or not at all."""
+    temporary = path.with_suffix(".tmp")
+    torch.save(state, temporary)
+    temporary.replace(path)
 
 
 def main() -> None:
@@ -138,38 +194,39 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     model = Gpt(shape).to(device)
-    example = next(batches(text(), shape, device))
-    update = stretto.compile_update(model, objective, optimizer=optimizer(), example=(example,))
+    data = text()
+    update = stretto.compile_update(
+        model,
+        objective,
+        optimizer=optimizer(),
+        example=(next(batches(data, shape)).to(device),),
+        updates_per_launch=8,
+    )
     if arguments.resume:
         update.load_state_dict(torch.load(arguments.resume))
+    first = update.count
+    save = functools.partial(write, path=arguments.checkpoint) if arguments.checkpoint else None
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with open(arguments.csv, "a", newline="") as file, Progress(*columns) as progress:
-        rows = csv.writer(file)
-        bar = progress.add_task("loss", total=arguments.updates, completed=update.count)
-        started = time.perf_counter()
-
-        def report(step: int, loss: float, norm: float) -> None:
-            rows.writerow([step, loss, norm, round(time.perf_counter() - started, 4)])
-            progress.update(bar, completed=step + 1, description=f"loss {loss:.3f}  norm {norm:.2f}")
-
-        try:
-            train(update, text(), arguments.updates, shape, report, device)
-        except KeyboardInterrupt:
+    with Progress(*columns) as progress, contextlib.closing(Log(progress, arguments, first)) as log:
+        given = batches(data, shape, first)
+        if not train(update, given, max(arguments.updates - first, 0), log, save, arguments.every):
             progress.console.print(f"stopped after {update.count} whole updates")
-    if arguments.checkpoint:
-        torch.save(update.state_dict(), arguments.checkpoint)
+    if save is not None:
+        save(update.state_dict())
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a small GPT on this repository's documentation.")
     parser.add_argument("--updates", type=int, default=300, help="updates in all (default 300)")
     parser.add_argument("--csv", type=Path, default=Path("train_gpt.csv"), help="number, loss, norm, seconds")
-    parser.add_argument("--checkpoint", type=Path, help="where to write the state at the end")
+    parser.add_argument("--tensorboard", type=Path, help="a folder for TensorBoard (needs tensorboard)")
+    parser.add_argument("--checkpoint", type=Path, help="where to keep the state")
+    parser.add_argument("--every", type=int, default=100, help="updates between checkpoints (default 100)")
     parser.add_argument("--resume", type=Path, help="a checkpoint to go on from")
     return parser.parse_args()
 

@@ -77,7 +77,8 @@ public:
 
     void run(const Bindings& bindings, void* stream, const Iterations& iterations) override {
         if (iterations.count < 1) throw UserError("a launch has at least one iteration");
-        if (launches_ != Launches::One && (iterations.count > 1 || iterations.stop.valid())) {
+        if (launches_ != Launches::One &&
+            (iterations.count > 1 || iterations.stop.valid() || iterations.granted != nullptr)) {
             throw UserError("phases that run as kernels of their own run once in a launch");
         }
         static_cast<void>(cuda::use_context());
@@ -90,6 +91,7 @@ public:
         if (stamps_) launch.trace = stamps_->prepare();
         launch.iterations = iterations.count;
         launch.progress = iterations.progress;
+        launch.granted = iterations.granted;
         if (iterations.stop.valid()) {
             launch.stop_worker = stop_worker(stop_workers_, iterations.stop);
             launch.stop = static_cast<const unsigned char*>(bindings[iterations.stop.index()]);

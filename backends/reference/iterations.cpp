@@ -19,7 +19,9 @@ RunningLaunch::RunningLaunch(const StopWorkers& stop_workers, const std::vector<
 bool RunningLaunch::goes_on() {
     ++done_;
     const bool stopped = stop_ != nullptr && *stop_ != std::byte{0};
-    const bool ended = stopped || done_ == iterations_.count;
+    const bool spent =
+        iterations_.granted != nullptr && std::atomic_ref(*iterations_.granted).load() <= done_;
+    const bool ended = stopped || spent || done_ == iterations_.count;
     if (iterations_.progress != nullptr) {
         std::atomic_ref(*iterations_.progress).store(done_ | (ended ? abi::kEnded : 0));
     }

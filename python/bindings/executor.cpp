@@ -71,13 +71,14 @@ public:
     }
 
     void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations,
-             std::int64_t stop, std::uintptr_t progress) {
+             std::int64_t stop, std::uintptr_t progress, std::uintptr_t granted) {
         const nb::gil_scoped_release unlocked;
         for (std::size_t i = 0; i < varying_.size(); ++i) {
             bindings_.at(varying_[i]) = pointer(varying.at(i));
         }
         executor_->run(bindings_, pointer(stream),
-                       {iterations, BufferId(stop), static_cast<std::uint32_t*>(pointer(progress))});
+                       {iterations, BufferId(stop), static_cast<std::uint32_t*>(pointer(progress)),
+                        static_cast<std::uint32_t*>(pointer(granted))});
     }
 
     void synchronize() {
@@ -106,7 +107,7 @@ void bind_executor(nb::module_& m) {
              nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
              nb::arg("traced") = false, nb::arg("launches") = "one", nb::keep_alive<1, 2>())
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1,
-             nb::arg("stop") = -1, nb::arg("progress") = 0)
+             nb::arg("stop") = -1, nb::arg("progress") = 0, nb::arg("granted") = 0)
         .def("synchronize", &PythonExecutor::synchronize)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }

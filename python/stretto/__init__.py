@@ -14,6 +14,7 @@ from .generator import Generator, compile_generator, export_generator
 from .optimizers import SGD, Adam, AdamW, Lion, Muon, Optimizer
 from .sampler import Sampler
 from .step import Step
+from .training import Report, Training
 from .update import Update, compile_update
 from .update_program import LossScale
 
@@ -32,9 +33,11 @@ __all__ = [
     "LossScale",
     "Muon",
     "Optimizer",
+    "Report",
     "RunError",
     "Sampler",
     "Step",
+    "Training",
     "Update",
     "UserError",
     "compile",

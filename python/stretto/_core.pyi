@@ -127,7 +127,13 @@ class Executor:
         launches: str = "one",
     ) -> None: ...
     def run(
-        self, varying: list[int], stream: int, iterations: int = 1, stop: int = -1, progress: int = 0
+        self,
+        varying: list[int],
+        stream: int,
+        iterations: int = 1,
+        stop: int = -1,
+        progress: int = 0,
+        granted: int = 0,
     ) -> None: ...
     def synchronize(self) -> None: ...
     def trace(self) -> Trace: ...

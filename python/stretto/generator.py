@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from .background import BackgroundLaunch
 from .capture import functional, trace
 from .compiler import compile
 from .decoder import decode_module, evaluating
@@ -108,7 +109,7 @@ class Generator:
         if on_cuda:
             self._sent = torch.zeros(self._sent.shape, dtype=torch.long, pin_memory=True)
             step.rebind("sent", self._sent)
-        self._launch: _Launch | None = None
+        self._launch: BackgroundLaunch | None = None
 
     def stream(self, input_ids: torch.Tensor, max_new_tokens: int) -> Iterator[torch.Tensor]:
         """Yields the tokens that follow the prompt `input_ids` [batch, length], a [batch] tensor (on the
@@ -149,7 +150,8 @@ class Generator:
     def _launched(self, count: int) -> Iterator[int]:
         """Starts a launch; yields the number of iterations that are done, each time that it grows."""
         self._progress.zero_()
-        launch = self._launch = _Launch(self.step, count, self._progress)
+        begin = functools.partial(self.step.repeat_until, "over", count, self._progress)
+        launch = self._launch = BackgroundLaunch(self.step, begin)
         seen = 0
         while seen >= 0:
             is_over = launch.is_over()
@@ -182,41 +184,6 @@ class Generator:
                 f"the generator has {self._max_cache_len}\n"
                 f"  compile it with max_cache_len={needed} or more"
             )
-
-
-class _Launch:
-    """A launch that runs beside the host: queued on CUDA, in a thread elsewhere."""
-
-    def __init__(self, step: Step, iterations: int, progress: torch.Tensor):
-        self._step = step
-        self._event: torch.cuda.Event | None = None
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
-        if step.device.type == "cuda":
-            step.repeat_until("over", iterations, progress)
-            self._event = torch.cuda.current_stream(step.device).record_event()
-        else:
-            self._thread = threading.Thread(target=self._run, args=(iterations, progress), daemon=True)
-            self._thread.start()
-
-    def is_over(self) -> bool:
-        if self._event is not None:
-            return self._event.query()
-        return not self._thread.is_alive()
-
-    def wait(self) -> None:
-        """Returns when the launch is over. Raises RunError if it failed."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-        self._step.synchronize()
-
-    def _run(self, iterations: int, progress: torch.Tensor) -> None:
-        try:
-            self._step.repeat_until("over", iterations, progress)
-        except Exception as failure:  # raised again where the launch is waited for
-            self._failure = failure
 
 
 def export_generator(

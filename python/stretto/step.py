@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ _TORCH_TYPES = {
     "f64": torch.float64,
 }
 _ALIGNMENT = 16  #: bytes
+_ENDLESS = 2**30  #: iterations
 _TYPE_NAMES = {dtype: name for name, dtype in _TORCH_TYPES.items()}
 
 
@@ -50,8 +52,24 @@ def host_reference(name: str, tensor: torch.Tensor) -> tuple[str, tuple[int, ...
     return type_name(tensor.dtype, f"tensor {name!r}"), tuple(tensor.shape), address
 
 
+def check_input(name: str, tensor: Any, dtype: torch.dtype, shape: Sequence[int]) -> None:
+    """Raises InputTypeError or UserError where `tensor` is no tensor of this type and shape."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InputTypeError(f"input {name!r} is a {type(tensor).__name__}, it must be a tensor")
+    if tensor.dtype != dtype:
+        raise InputTypeError(
+            f"input {name!r} is {tensor.dtype}, the step was compiled for {dtype}\n"
+            f"  pass {name}.to({dtype}), or compile again"
+        )
+    if tensor.shape != shape:
+        raise UserError(
+            f"input {name!r} has shape {tuple(tensor.shape)}, the step was compiled for {tuple(shape)}\n"
+            "  compile again with example inputs of this shape"
+        )
+
+
 @dataclass(frozen=True)
-class _Slot:
+class Slot:
     """A buffer of the plan that is bound from outside."""
 
     index: int
@@ -135,6 +153,28 @@ class Step:
         """
         with self._lock:
             self._launch([], iterations, stop=self._numbers[stop], progress=progress.data_ptr())
+
+    def repeat_granted(
+        self, inputs: Mapping[int, torch.Tensor], granted: torch.Tensor, progress: torch.Tensor
+    ) -> None:
+        """Starts one launch that goes on as long as `granted` is more than the iterations that are done.
+
+        `inputs` are those of `given_slots` by position; the host may write into them what iterations to come
+        read. `granted` is an int32 like `progress` of `repeat_until`. The first iteration runs always, and
+        so may one more that begins while the host lowers `granted`. Outputs are dropped. On CUDA the call
+        returns at once.
+        """
+        with self._lock:
+            self._launch(inputs, _ENDLESS, progress=progress.data_ptr(), granted=granted.data_ptr())
+
+    def flatten(self, *call: Any) -> list[Any]:
+        """The arguments of a call, (args, kwargs), by position. Raises UserError where they do not fit."""
+        return self._signature.flatten(*call)
+
+    @property
+    def given_slots(self) -> list[tuple[Slot, int]]:
+        """What every call gives, and at which position of `flatten`."""
+        return list(self._given)
 
     def trace(self, *args: Any, **kwargs: Any) -> _core.Trace:
         """Runs one launch like a call, with a kernel that keeps times, and returns them. State is updated.
@@ -242,12 +282,13 @@ class Step:
 
     def _launch(
         self,
-        given: list[Any],
+        given: Sequence[Any] | Mapping[int, Any],
         iterations: int = 1,
         *,
         traced: bool = False,
         stop: int = -1,
         progress: int = 0,
+        granted: int = 0,
     ) -> dict[str, torch.Tensor]:
         inputs = [self._input(slot, given[position]) for slot, position in self._given]
         outputs = [torch.empty(slot.shape, dtype=slot.dtype, device=self._device) for slot in self._outputs]
@@ -260,7 +301,7 @@ class Step:
         if bound is None or bound.states != states:
             bound = self._bind(states, traced)
         addresses = [tensor.data_ptr() for tensor in inputs + outputs]
-        bound.executor.run(addresses, self._stream(), iterations, stop, progress)
+        bound.executor.run(addresses, self._stream(), iterations, stop, progress, granted)
         return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
 
     def _bind(self, states: tuple[int, ...], traced: bool) -> _Bound:
@@ -273,7 +314,7 @@ class Step:
         self._executors[traced] = _Bound(executor, states)
         return self._executors[traced]
 
-    def _input(self, slot: _Slot, tensor: Any) -> torch.Tensor:
+    def _input(self, slot: Slot, tensor: Any) -> torch.Tensor:
         self._check_input(slot, tensor)
         # Kernels read and write whole groups of neighbours where they can.
         aligned = self._backend != "cuda" or tensor.data_ptr() % _ALIGNMENT == 0
@@ -291,20 +332,8 @@ class Step:
             )
         return tensor.contiguous() if aligned else tensor.clone(memory_format=torch.contiguous_format)
 
-    def _check_input(self, slot: _Slot, tensor: Any) -> None:
-        if not isinstance(tensor, torch.Tensor):
-            raise InputTypeError(f"input {slot.name!r} is a {type(tensor).__name__}, it must be a tensor")
-        if tensor.dtype != slot.dtype:
-            raise InputTypeError(
-                f"input {slot.name!r} is {tensor.dtype}, the step was compiled for {slot.dtype}\n"
-                f"  pass {slot.name}.to({slot.dtype}), or compile again"
-            )
-        if tensor.shape != slot.shape:
-            raise UserError(
-                f"input {slot.name!r} has shape {tuple(tensor.shape)}, "
-                f"the step was compiled for {slot.shape}\n"
-                "  compile again with example inputs of this shape"
-            )
+    def _check_input(self, slot: Slot, tensor: Any) -> None:
+        check_input(slot.name, tensor, slot.dtype, slot.shape)
         if tensor.device != self._device:
             raise InputTypeError(
                 f"input {slot.name!r} is on {tensor.device}, the step runs on {self._device}\n"
@@ -323,9 +352,9 @@ class Step:
         return current.cuda_stream
 
 
-def _outer_slots(program: _core.Program) -> list[_Slot]:
+def _outer_slots(program: _core.Program) -> list[Slot]:
     return [
-        _Slot(index, buffer.name, buffer.role, torch_type(buffer.dtype), tuple(buffer.shape))
+        Slot(index, buffer.name, buffer.role, torch_type(buffer.dtype), tuple(buffer.shape))
         for index, buffer in enumerate(program.buffers)
         if buffer.role not in ("arena", "constant")
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,11 @@ from .objective import Objective, capture_objective
 from .optimizers import Optimizer, as_optimizers
 from .step import Step
 from .torch_state import load_optimizer_state, optimizer_state
+from .training import Training
 from .update_program import LossScale, Recipe, Tensors, export_update, initial_state
+
+# What begins anew with each launch.
+_OF_A_LAUNCH = ("turn", "losses", "norms")
 
 
 def compile_update(
@@ -29,6 +33,7 @@ def compile_update(
     accumulate: bool = False,
     loss_scale: LossScale | None = None,
     average_decay: float | None = None,
+    skip_non_finite: bool = False,
     updates_per_launch: int = 1,
     seed: int = 0,
     backend: str | None = None,
@@ -44,9 +49,10 @@ def compile_update(
 
     `compute_dtype` is the type of forward and backward; parameters and optimizer state keep their own.
     With `accumulate` an update may take several microbatches. `loss_scale` skips updates that are not
-    finite. With `average_decay` a moving average of every parameter is kept. With `updates_per_launch` of
-    more than one, a launch takes so many batches (see `Update.many`). `seed` is the key of
-    dropout's random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
+    finite, and so does `skip_non_finite` without a scale: what they held stays as it was. With
+    `average_decay` a moving average of every parameter is kept. With `updates_per_launch` of more than one,
+    a launch takes so many batches (see `Update.many` and `Update.train`). `seed` is the key of dropout's
+    random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
 
     Raises UserError where the objective cannot be captured, or a parameter gets no gradient.
     """
@@ -54,7 +60,7 @@ def compile_update(
     if accumulate and updates_per_launch > 1:
         raise UserError("an update of microbatches is a launch of its own: leave out updates_per_launch")
     optimizers = as_optimizers(optimizer)
-    recipe = Recipe(optimizers, accumulate, loss_scale, average_decay, updates_per_launch)
+    recipe = Recipe(optimizers, accumulate, loss_scale, average_decay, updates_per_launch, skip_non_finite)
     captured = capture_objective(model, objective, args, kwargs, compute_dtype)
     if not captured.parameters:
         raise UserError("the model has no parameter that requires a gradient\n  use requires_grad_() on some")
@@ -93,6 +99,12 @@ class Update:
         self._step = step
         self._part = part
         self._norm: Tensor | None = None
+        self._training: Training | None = None
+        if step.device.type == "cuda":
+            # So that the host can read them while a launch goes on.
+            for log in state.keys() & {"losses", "norms"}:
+                state[log] = torch.zeros(state[log].shape, pin_memory=True)
+                step.rebind(log, state[log])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         """Runs one update with the last (or only) microbatch; returns the loss of all its microbatches.
@@ -102,8 +114,10 @@ class Update:
         if self._recipe.updates_per_launch > 1:
             raise UserError(
                 f"a launch of this update takes {self._recipe.updates_per_launch} batches\n"
-                "  call update.many with stacked batches, or compile it without updates_per_launch"
+                "  call update.many with stacked batches or update.train with an iterator of them, "
+                "or compile it without updates_per_launch"
             )
+        self._check_idle()
         loss, *norm = self._step(*args, **kwargs)
         self._norm = norm[0] if norm else None
         return loss
@@ -114,13 +128,30 @@ class Update:
         Every tensor holds a batch for each update, stacked in front. The host takes no part in between.
         Raises UserError where the update was compiled for one batch.
         """
-        if self._recipe.updates_per_launch == 1:
-            raise UserError(
-                "a launch of this update takes one batch\n  compile it with updates_per_launch=..."
-            )
+        self._check_several()
+        self._check_idle()
         _, *norm = self._step.repeat(self._recipe.updates_per_launch, *args, **kwargs)
         self._norm = norm[0] if norm else None
-        return self._state["losses"].clone()
+        return self._state["losses"].to(self._step.device, copy=True, non_blocking=True)
+
+    def train(self, batches: Iterable[Any], updates: int | None = None) -> Training:
+        """Updates with one batch after the other, at most `updates`, in a launch that the host feeds while it
+        runs:
+
+            for report in update.train(batches, updates=1000):
+                print(report.number, report.loss)
+
+        A batch is like the example; its tensors are best in host memory. The iterator runs in a thread of
+        its own, up to `updates_per_launch` + 1 batches ahead. The bits are those of one launch for each
+        batch. See Training for stopping, and for saving the state meanwhile.
+
+        Raises UserError where the update was compiled for one batch, or trains already. Iterating raises
+        what the iterator raises, UserError for a batch that does not fit, and RunError where a loss is not
+        finite, unless the update skips it: all of them behind the reports of the updates before.
+        """
+        self._check_several()
+        self._check_idle()
+        return Training(self, batches, updates)
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Tensor:
         """Adds a microbatch to the next update; returns its loss. Losses are weighted by what the
@@ -131,6 +162,26 @@ class Update:
         if self._part is None:
             raise UserError("this update takes one batch at a time\n  compile it with accumulate=True")
         return self._part(*args, **kwargs)[0]
+
+    @property
+    def updates_per_launch(self) -> int:
+        """Batches that a launch takes, or that its ring holds."""
+        return self._recipe.updates_per_launch
+
+    @property
+    def skips_non_finite(self) -> bool:
+        """Does an update whose loss or gradients are not finite leave the state as it is?"""
+        return self._recipe.skips_non_finite
+
+    def begin_training(self, training: Training) -> None:
+        """Leaves the state to `training`. Raises UserError where another one has it."""
+        self._check_idle()
+        self._training = training
+
+    def end_training(self) -> None:
+        """Takes the state back. The next launch begins with its first batch."""
+        self._state["turn"].zero_()
+        self._training = None
 
     @property
     def gradient_norm(self) -> Tensor | None:
@@ -149,6 +200,7 @@ class Update:
 
         Raises UserError for a setting that is a schedule, or that the optimizer does not have.
         """
+        self._check_idle()
         for key, value in settings.items():
             held = [
                 t
@@ -172,10 +224,11 @@ class Update:
         "optimizers" holds one state for each optimizer, as the class of its name in torch.optim has it.
         Tensors are the update's own: copy them to keep them.
         """
+        self._check_idle()
         self.synchronize()
         kept = [
             name for name in self._state
-            if "." not in name or name.startswith(("average.", "sum."))
+            if name not in _OF_A_LAUNCH and ("." not in name or name.startswith(("average.", "sum.")))
         ]  # fmt: skip
         return {
             "model": self._model.state_dict(),
@@ -234,6 +287,19 @@ class Update:
         self._step.synchronize()
         if self._part is not None:
             self._part.synchronize()
+
+    def _check_several(self) -> None:
+        if self._recipe.updates_per_launch == 1:
+            raise UserError(
+                "a launch of this update takes one batch\n  compile it with updates_per_launch=..."
+            )
+
+    def _check_idle(self) -> None:
+        if self._training is not None and not self._training.is_between_updates:
+            raise UserError(
+                "the update trains with other batches now\n"
+                "  use the methods of what train() returned, or leave its loop first"
+            )
 
     def _named(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}

@@ -9,7 +9,7 @@ Everything that lives between updates is a buffer of the exported module, under 
     average.NAME              moving average of a parameter
     step, draws, seed         updates so far, launches so far (for dropout), key of random numbers
     scale, good_steps         loss scale, and updates since it changed
-    turn, losses              updates of this launch so far, and their losses (several in one launch)
+    turn, losses, norms       updates of this launch so far, their losses and norms (several in one launch)
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Tensors = dict[str, Tensor]
 class LossScale:
     """Scales the loss so that small gradients survive a narrow type, as torch.amp.GradScaler does.
 
-    An update whose gradients are not finite changes nothing but the scale, which shrinks by `backoff`; after
-    `interval` good ones it grows by `growth`.
+    An update whose loss or gradients are not finite changes nothing but the scale, which shrinks by
+    `backoff`; after `interval` good ones it grows by `growth`.
     """
 
     initial: float = 2.0**16
@@ -54,6 +54,17 @@ class Recipe:
     loss_scale: LossScale | None = None
     average_decay: float | None = None
     updates_per_launch: int = 1
+    skip_non_finite: bool = False
+
+    @property
+    def measures_norm(self) -> bool:
+        """Does something ask for the norm of the gradients?"""
+        return self.skips_non_finite or any(one.clip_norm is not None for one in self.optimizers)
+
+    @property
+    def skips_non_finite(self) -> bool:
+        """Does an update that is not finite leave parameters and optimizer state as they are?"""
+        return self.skip_non_finite or self.loss_scale is not None
 
     def assigned(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
         """Optimizer and group of each parameter. Raises UserError where one has no optimizer."""
@@ -101,7 +112,8 @@ def initial_state(objective: CapturedObjective, recipe: Recipe, seed: int) -> Te
         state["good_steps"] = scalar(0, torch.int64)
     if recipe.updates_per_launch > 1:
         state["turn"] = scalar(0, torch.int64)
-        state["losses"] = torch.zeros(recipe.updates_per_launch, device=device)
+        for log in ("losses", "norms") if recipe.measures_norm else ("losses",):
+            state[log] = torch.zeros(recipe.updates_per_launch, device=device)
     return state | {
         "step": scalar(0, torch.int64),
         "draws": scalar(0, torch.int64),
@@ -202,14 +214,17 @@ def updated(
         norm, new = _optimized(objective, recipe, values, gradients)
         new["step"] = values["step"] + 1
         new |= buffers
-        if recipe.loss_scale is not None:
-            finite = norm.isfinite()
+        if recipe.skips_non_finite:
+            finite = norm.isfinite() & loss.isfinite()
             new = {name: torch.where(finite, tensor, values[name]) for name, tensor in new.items()}
-            new |= _next_scale(recipe.loss_scale, values, finite)
+            if recipe.loss_scale is not None:
+                new |= _next_scale(recipe.loss_scale, values, finite)
         new["draws"] = values["draws"] + 1
         if recipe.updates_per_launch > 1:
             new["turn"] = (values["turn"] + 1) % recipe.updates_per_launch
-            new["losses"] = values["losses"].index_copy(0, values["turn"][None], loss.float()[None])
+            for log, value in (("losses", loss), ("norms", norm)):
+                if log in values:
+                    new[log] = values[log].index_copy(0, values["turn"][None], value.float()[None])
     results = [loss] if norm is None else [loss, norm]
     return results, new | emptied
 
@@ -226,10 +241,7 @@ def _optimized(
     """Norm of the gradients (None where nothing asks for it), and the new parameters, states and averages."""
     assigned = recipe.assigned(objective.parameters)
     settings = [_settings(optimizer, number, values) for number, optimizer in enumerate(recipe.optimizers)]
-    clips = any(optimizer.clip_norm is not None for optimizer in recipe.optimizers)
-    squares = (
-        {name: _wide(g).square().sum() for name, g in gradients.items()} if clips or recipe.loss_scale else {}
-    )
+    squares = {name: _wide(g).square().sum() for name, g in gradients.items()} if recipe.measures_norm else {}
     new: Tensors = {}
     for number, optimizer in enumerate(recipe.optimizers):
         ours = [name for name, (of, _) in assigned.items() if of == number]

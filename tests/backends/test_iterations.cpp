@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "abi/abi.h"
 #include "backends/cpu/cpu_executor.h"
 #include "backends/reference/reference_executor.h"
@@ -109,6 +112,49 @@ TEST(Progress, CountsIterationsAndMarksTheLast) {
         EXPECT_EQ(progress, 3 | abi::kEnded);
         executor->run(memory.bindings(), nullptr, {3, program.stop, &progress});
         EXPECT_EQ(progress, 2 | abi::kEnded);
+    }
+}
+
+TEST(Granted, ALaunchEndsWhereTheHostGrantsNoMore) {
+    const Counting program = counting_to(1000);
+    for (const auto& executor : host_executors(program.graph)) {
+        BufferMemory memory(program.graph, 1);
+        memory.set(program.counts, counts_from_zero_to(0));
+        std::uint32_t progress = 0;
+        std::uint32_t granted = 4;
+        executor->run(memory.bindings(), nullptr, {100, {}, &progress, &granted});
+        EXPECT_EQ(progress, 4 | abi::kEnded);
+        EXPECT_EQ(memory.elements(program.counts), counts_from_zero_to(4));
+        granted = 0;  // the first one runs all the same
+        executor->run(memory.bindings(), nullptr, {100, program.stop, &progress, &granted});
+        EXPECT_EQ(progress, 1 | abi::kEnded);
+        granted = 100;
+        executor->run(memory.bindings(), nullptr, {3, {}, &progress, &granted});
+        EXPECT_EQ(progress, 3 | abi::kEnded);
+        EXPECT_EQ(memory.elements(program.counts), counts_from_zero_to(8));
+    }
+}
+
+TEST(Granted, TheHostMayChangeItWhileTheLaunchRuns) {
+    const Counting program = counting_to(1'000'000);
+    for (const auto& executor : host_executors(program.graph)) {
+        BufferMemory memory(program.graph, 1);
+        memory.set(program.counts, counts_from_zero_to(0));
+        std::uint32_t progress = 0;
+        std::uint32_t granted = 20;
+        std::thread host([&] {
+            std::uint32_t seen = 0;
+            while ((seen & abi::kEnded) == 0) {
+                std::atomic_ref(granted).store(seen < 100 ? seen + 20 : 0);
+                std::this_thread::yield();
+                seen = std::atomic_ref(progress).load();
+            }
+        });
+        executor->run(memory.bindings(), nullptr, {1'000'000, {}, &progress, &granted});
+        host.join();
+        const std::uint32_t done = progress & ~abi::kEnded;
+        EXPECT_GE(done, 20U);
+        EXPECT_EQ(memory.elements(program.counts), counts_from_zero_to(done));
     }
 }
 

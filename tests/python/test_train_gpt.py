@@ -10,7 +10,6 @@ import torch
 import train_gpt
 
 SHAPE = train_gpt.Shape(width=32, layers=2, heads=2, context=32, batch=2)
-CPU = torch.device("cpu")
 # A text that does not change when somebody edits the documentation.
 DATA = torch.tensor(list((train_gpt.ROOT / "LICENSE").read_bytes()))
 UPDATES = 200
@@ -28,7 +27,7 @@ def eager_losses(model):
     optimizer = torch.optim.AdamW(
         [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], weight_decay=0.1
     )
-    given = train_gpt.batches(DATA, SHAPE, CPU)
+    given = train_gpt.batches(DATA, SHAPE)
     losses = []
     for step in range(UPDATES):
         for group in optimizer.param_groups:
@@ -44,12 +43,17 @@ def eager_losses(model):
 
 def test_two_hundred_updates_of_a_gpt_follow_eager(start):
     model = copy.deepcopy(start)
-    example = next(train_gpt.batches(DATA, SHAPE, CPU))
+    example = next(train_gpt.batches(DATA, SHAPE))
     update = stretto.compile_update(
-        model, train_gpt.objective, optimizer=train_gpt.optimizer(), example=(example,)
+        model,
+        train_gpt.objective,
+        optimizer=train_gpt.optimizer(),
+        example=(example,),
+        updates_per_launch=8,
     )
     losses = []
-    train_gpt.train(update, DATA, UPDATES, SHAPE, lambda step, loss, norm: losses.append(loss), CPU)
+    given = train_gpt.batches(DATA, SHAPE)
+    assert train_gpt.train(update, given, UPDATES, lambda report: losses.append(report.loss))
     eager = eager_losses(copy.deepcopy(start))
     gap = max(abs(ours - theirs) for ours, theirs in zip(losses, eager, strict=True))
     # Each update may move the loss by one more rounding of it.
@@ -57,29 +61,46 @@ def test_two_hundred_updates_of_a_gpt_follow_eager(start):
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_the_example_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs the example with options; its files are in `tmp_path`."""
     monkeypatch.setattr(train_gpt, "Shape", lambda: SHAPE)
-    log, saved = tmp_path / "log.csv", tmp_path / "state.pt"
-    for updates, resume in ((2, []), (4, ["--resume", str(saved)])):
-        options = ["--updates", str(updates), "--csv", str(log), "--checkpoint", str(saved), *resume]
-        monkeypatch.setattr(sys, "argv", ["train_gpt.py", *options])
+    monkeypatch.chdir(tmp_path)
+
+    def started(*options):
+        monkeypatch.setattr(sys, "argv", ["train_gpt.py", "--csv", "log.csv", *options])
         train_gpt.main()
-    rows = list(csv.reader(log.open()))
-    assert [int(row[0]) for row in rows] == [0, 1, 2, 3]
-    assert int(torch.load(saved)["update"]["step"]) == 4
+
+    return started
 
 
-def test_an_interrupt_keeps_the_last_whole_update(tmp_path, monkeypatch):
-    monkeypatch.setattr(train_gpt, "Shape", lambda: SHAPE)
+def numbers():
+    with open("log.csv") as file:
+        return [int(row[0]) for row in csv.reader(file)]
 
-    def interrupted(update, data, updates, shape, report, device):
-        given = train_gpt.batches(data, shape, device)
-        update(next(given))
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_gpt, "train", interrupted)
-    saved = tmp_path / "state.pt"
-    options = ["--csv", str(tmp_path / "log.csv"), "--checkpoint", str(saved)]
-    monkeypatch.setattr(sys, "argv", ["train_gpt.py", *options])
-    train_gpt.main()
-    assert int(torch.load(saved)["update"]["step"]) == 1
+def test_the_example_goes_on_from_its_checkpoint(run):
+    run("--updates", "3", "--checkpoint", "state.pt", "--every", "2")
+    run("--updates", "5", "--checkpoint", "state.pt", "--resume", "state.pt")
+    assert numbers() == [0, 1, 2, 3, 4]
+    assert int(torch.load("state.pt")["update"]["step"]) == 5
+
+
+def test_an_interrupt_keeps_the_last_whole_update(run, monkeypatch):
+    class Interrupted(train_gpt.Log):
+        def __call__(self, report):
+            super().__call__(report)
+            if report.number == 4:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_gpt, "Log", Interrupted)
+    run("--updates", "1000000", "--checkpoint", "state.pt")
+    done = int(torch.load("state.pt")["update"]["step"])
+    assert 5 <= done < 1000
+    assert numbers() == list(range(done))
+
+
+def test_tensorboard_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(SystemExit, match="--tensorboard needs the package tensorboard"):
+        train_gpt.board(train_gpt.Path("runs"))

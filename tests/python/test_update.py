@@ -151,7 +151,7 @@ def test_several_updates_of_one_launch_are_those_of_several_launches():
 
 def test_a_launch_of_several_updates_says_what_it_takes(shared):
     _, update = compiled_mlp(updates_per_launch=3)
-    with pytest.raises(stretto.UserError, match=r"takes 3 batches\n  call update\.many"):
+    with pytest.raises(stretto.UserError, match=r"takes 3 batches\n  call update\.many .* or update\.train"):
         update(*batches(1)[0])
     with pytest.raises(stretto.UserError, match=r"compiled for \(3, 16, 32\)"):
         update.many(*batches(1)[0])

@@ -74,7 +74,7 @@ def test_python_snippets_run(names, folder, monkeypatch):
     for snippet in blocks("python"):
         exec(compile(snippet, "README.md", "exec"), names)
         results.append(names["y"])
-    assert len(results) == 4
+    assert len(results) == 5
     for result in results:
         torch.testing.assert_close(result, expected)
 

@@ -17,6 +17,13 @@ __device__ __forceinline__ void store_release_system(U32* at, U32 value) {
     asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
+/// From the host: what it wrote before the value that is read goes before all that the calling thread does next.
+__device__ __forceinline__ U32 load_acquire_system(const U32* at) {
+    U32 value;
+    asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
 /// Ends iteration number `iteration` of the launch on this worker: tells the others, and waits for them if another
 /// iteration can follow. One thread calls it, after a consumer barrier behind the worker's last task. True: no iteration
 /// follows, or the wait was given up.
@@ -28,8 +35,12 @@ __device__ __forceinline__ bool end_iteration(const abi::Launch& launch, U32 ite
     abi::Meeting& meeting = *launch.meeting;
     const U32 epoch = control().epoch + iteration;
     volatile U32* stop = &meeting.stop[epoch % 2];
-    if (launch.stop != nullptr && blockIdx.x == launch.stop_worker) {
-        *stop = *static_cast<const volatile unsigned char*>(launch.stop);
+    const bool stops = launch.stop != nullptr || launch.granted != nullptr;
+    if (stops && blockIdx.x == launch.stop_worker) {
+        const bool set =
+            launch.stop != nullptr && *static_cast<const volatile unsigned char*>(launch.stop) != 0;
+        const bool spent = launch.granted != nullptr && load_acquire_system(launch.granted) <= iteration + 1;
+        *stop = set || spent ? 1 : 0;
     }
     add_release(&meeting.finished, 1);
     const bool last = iteration + 1 == launch.iterations;
@@ -43,7 +54,7 @@ __device__ __forceinline__ bool end_iteration(const abi::Launch& launch, U32 ite
         if (static_cast<I32>(seen - wanted) >= 0) break;
         if (patience.over({~0u, abi::kIterationEvent, seen, wanted})) return true;
     }
-    const bool ended = last || (launch.stop != nullptr && *stop != 0);
+    const bool ended = last || (stops && *stop != 0);
     if (tells) store_release_system(launch.progress, (iteration + 1) | (ended ? abi::kEnded : 0));
     return ended;
 }
