@@ -15,6 +15,7 @@
 #include "backends/cuda/executor.h"
 #include "backends/reference/reference_executor.h"
 #include "base/error.h"
+#include "runtime/memory_need.h"
 
 namespace stretto {
 namespace {
@@ -37,6 +38,7 @@ public:
     void copy_out(std::byte* target, const void* source, std::size_t bytes) override {
         std::memcpy(target, source, bytes);
     }
+    [[nodiscard]] std::optional<std::int64_t> free_bytes() const override { return free_host_memory(); }
 };
 
 class CudaMemory : public Memory {
@@ -50,6 +52,9 @@ public:
     }
     void copy_out(std::byte* target, const void* source, std::size_t bytes) override {
         cuda::check(cuda::driver().copy_to_host(target, address(source), bytes), "cuMemcpyDtoH");
+    }
+    [[nodiscard]] std::optional<std::int64_t> free_bytes() const override {
+        return static_cast<std::int64_t>(cuda::free_memory());
     }
 
 private:
@@ -82,6 +87,7 @@ std::unique_ptr<Executor> make_executor(const Program& program, Backend backend,
                         "GPU",
                         machine.name));
     }
+    if (const auto bytes = make_memory(backend)->free_bytes()) check_fits(program, {.bytes = *bytes});
     switch (backend) {
         case Backend::Reference:
             return make_reference_executor(program.plan, {.consumer_warps = machine.consumer_warps});

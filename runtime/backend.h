@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "backends/executor.h"
@@ -25,12 +27,14 @@ public:
     [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
     virtual void copy_in(void* target, const std::byte* source, std::size_t bytes) = 0;
     virtual void copy_out(std::byte* target, const void* source, std::size_t bytes) = 0;
+    /// Bytes that can be had now, where that is known.
+    [[nodiscard]] virtual std::optional<std::int64_t> free_bytes() const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Memory> make_memory(Backend backend);
 
-/// Throws UserError where the backend is not available here, or where the program was planned for another kind of
-/// machine.
+/// Throws UserError where the backend is not available here, where the program was planned for another kind of machine,
+/// or where its tensors and itself do not fit into the memory that is free.
 [[nodiscard]] std::unique_ptr<Executor> make_executor(const Program& program, Backend backend, bool traced);
 
 }  // namespace stretto

@@ -20,8 +20,8 @@ struct SessionOptions {
 /// the session and is carried from one run to the next. Not for use by several threads at a time.
 class Session {
 public:
-    /// Throws UserError where the backend is not available here, or where the program was planned for another kind of
-    /// machine.
+    /// Throws UserError where the backend is not available here, where the program was planned for another kind of
+    /// machine, or where there is not enough memory: nothing is allocated then.
     Session(std::shared_ptr<const Program> program, Backend backend, const SessionOptions& options = {});
     ~Session();
     Session(const Session&) = delete;

@@ -19,6 +19,14 @@ void DeviceMemory::clear() const {
     if (bytes_ > 0) check(driver().memory_set(address_, 0, bytes_), "cuMemsetD8");
 }
 
+std::size_t free_memory() {
+    static_cast<void>(use_context());
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(driver().memory_info(&free, &total), "cuMemGetInfo");
+    return free;
+}
+
 void finish_copies() { check(driver().stream_synchronize(nullptr), "cuStreamSynchronize"); }
 
 }  // namespace stretto::cuda

@@ -41,6 +41,9 @@ private:
     std::size_t bytes_ = 0;
 };
 
+/// Bytes of the current context's device that nobody has allocated.
+[[nodiscard]] std::size_t free_memory();
+
 /// Waits for copies and fills of this thread's default stream: kernels on other streams do not.
 void finish_copies();
 

@@ -1,4 +1,5 @@
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -19,6 +20,7 @@
 #include "import/import.h"
 #include "pipeline/pipeline.h"
 #include "python_program.h"
+#include "runtime/memory_need.h"
 #include "schedule/text.h"
 #include "tensor_reference.h"
 #include "verify/verify.h"
@@ -63,6 +65,13 @@ void take_tensor(PythonProgram& self, const std::string& name, std::uintptr_t ad
     HostTensor& tensor = self.program.tensors.at(name);
     std::memcpy(reinterpret_cast<void*>(address), tensor.bytes.get(), tensor.size);
     tensor.bytes.reset();
+}
+
+/// Where the parameters, state, inputs and outputs are there already.
+void check_fits_beside_tensors(const PythonProgram& self, std::int64_t bytes, std::int64_t batch,
+                               bool takes_parts) {
+    check_fits(self.program,
+               {.bytes = bytes, .holds_tensors = true, .batch = batch, .takes_parts = takes_parts});
 }
 
 std::vector<std::string> verify_program(const PythonProgram& self) {
@@ -128,6 +137,8 @@ void bind_program(nb::module_& m) {
         .def("explain",
              [](const PythonProgram& self) { return explain(self.program.plan, self.program.machine); })
         .def("verify", &verify_program)
+        .def("check_fits", &check_fits_beside_tensors, nb::arg("bytes"), nb::arg("batch") = 0,
+             nb::arg("takes_parts") = false)
         .def("save", &save, nb::arg("path"), nb::arg("tensors"), nb::arg("front_end"))
         .def("has_tensor", [](const PythonProgram& self,
                               const std::string& name) { return self.program.tensors.contains(name); })
@@ -136,6 +147,7 @@ void bind_program(nb::module_& m) {
     m.def("compile", &compile_program, nb::arg("program_json"), nb::arg("tensors"), nb::arg("machine"),
           nb::arg("numerics"), nb::arg("without"), nb::arg("plan") = "",
           "Imports an exported program and runs all stages.");
+    m.def("free_host_memory", &free_host_memory, "Bytes that can be had without swapping, where known.");
     m.def("load", &load, nb::arg("path"), "Reads a package and proves its plan.");
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import _core, nvrtc
+from . import _core, memory, nvrtc
 from .decoder import DecoderShape
 from .errors import InputTypeError, UserError
 from .signature import Signature
@@ -201,6 +201,11 @@ class Step:
         )
 
     @property
+    def program(self) -> _core.Program:
+        """The compiled program."""
+        return self._program
+
+    @property
     def plan(self) -> str:
         """The plan in its text form."""
         return self._program.plan_text
@@ -310,6 +315,7 @@ class Step:
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
         nvrtc.locate()
+        memory.check_programs([self._program], self._device)
         executor = _core.Executor(self._program, self._backend, kept, varying, traced, self._launches)
         self._executors[traced] = _Bound(executor, states)
         return self._executors[traced]

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from .capture import split_inputs
 from .compiler import compile
 from .errors import UserError
+from .memory import check_programs, check_state
 from .objective import Objective, capture_objective
 from .optimizers import Optimizer, as_optimizers
 from .step import Step
@@ -54,7 +55,8 @@ def compile_update(
     a launch takes so many batches (see `Update.many` and `Update.train`). `seed` is the key of dropout's
     random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
 
-    Raises UserError where the objective cannot be captured, or a parameter gets no gradient.
+    Raises UserError where the objective cannot be captured, a parameter gets no gradient, or there is not
+    enough memory; the message says about which batch would fit.
     """
     args, kwargs = split_inputs(example)
     if accumulate and updates_per_launch > 1:
@@ -64,7 +66,10 @@ def compile_update(
     captured = capture_objective(model, objective, args, kwargs, compute_dtype)
     if not captured.parameters:
         raise UserError("the model has no parameter that requires a gradient\n  use requires_grad_() on some")
+    device = next(iter(captured.parameters.values())).device
+    check_state(captured, recipe, device)
     state = initial_state(captured, recipe, seed)
+    rows = _rows((args, kwargs))
     if updates_per_launch > 1:
         args, kwargs = pytree.tree_map(lambda leaf: _repeated(leaf, updates_per_launch), (args, kwargs))
     options = {"backend": backend, "machine": machine, "numerics": numerics}
@@ -72,6 +77,8 @@ def compile_update(
     part = None
     if accumulate:
         part = compile(export_update(captured, recipe, state, args, kwargs, accumulate=True), **options)
+    programs = [one.program for one in (step, part) if one is not None]
+    check_programs(programs, device, batch=rows, takes_parts=accumulate)
     return Update(model, recipe, dict(captured.parameters), state, step, part)
 
 
@@ -303,6 +310,12 @@ class Update:
 
     def _named(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}
+
+
+def _rows(batch: Any) -> int:
+    """Rows of a batch: what the first dimension of all its tensors is, and 0 where they differ."""
+    firsts = {x.shape[0] if x.dim() else 0 for x in pytree.tree_leaves(batch) if isinstance(x, Tensor)}
+    return firsts.pop() if len(firsts) == 1 else 0
 
 
 def _repeated(leaf: Any, times: int) -> Any:
