@@ -3,16 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "tile/work.h"
-
 namespace stretto {
 namespace {
-
-double duration(std::int64_t streamed, const Work& work, const Machine& machine) {
-    const double bytes = static_cast<double>(streamed) + work.direct_bytes;
-    return machine.task_us + bytes * machine.workers / machine.bandwidth + work.operations / machine.flops +
-           work.tensor_operations / machine.tensor_flops;
-}
 
 /// Latest end of the tasks in a range; ranges repeat from task to task, so the last answers are kept.
 class LatestEnd {
@@ -44,6 +36,13 @@ std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task) {
     return row * task.tile[2].size() * static_cast<std::int64_t>(matmul->weights.size());
 }
 
+double duration(const TaskGraph& graph, TaskId task, const WorkEstimate& estimate, const Machine& machine) {
+    const Work work = estimate.of(task);
+    const double bytes = static_cast<double>(streamed_bytes(graph, graph[task])) + work.direct_bytes;
+    return machine.task_us + bytes * machine.workers / machine.bandwidth + work.operations / machine.flops +
+           work.tensor_operations / machine.tensor_flops;
+}
+
 std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine) {
     const auto workers = static_cast<std::size_t>(machine.workers);
     std::vector<double> free(workers, 0);
@@ -61,11 +60,10 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
         for (std::size_t w = 1; w < workers; ++w) {
             if (key(w) < key(best)) best = w;
         }
-        const std::int64_t bytes = streamed_bytes(graph, task);
         free[best] = std::max(free[best], ready) +
-                     duration(bytes, work.of(TaskId(static_cast<std::int64_t>(t))), machine);
+                     duration(graph, TaskId(static_cast<std::int64_t>(t)), work, machine);
         ends[t] = free[best];
-        streamed[best] += bytes;
+        streamed[best] += streamed_bytes(graph, task);
         placed.push_back(static_cast<std::int32_t>(best));
     }
     return placed;

@@ -4,6 +4,7 @@
 
 #include "base/machine.h"
 #include "tile/task.h"
+#include "tile/work.h"
 
 namespace stretto {
 
@@ -13,5 +14,9 @@ namespace stretto {
 
 /// Bytes that a task takes from its worker's stream.
 [[nodiscard]] std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task);
+
+/// Microseconds that a task takes on a worker with its share of the memory bus.
+[[nodiscard]] double duration(const TaskGraph& graph, TaskId task, const WorkEstimate& estimate,
+                              const Machine& machine);
 
 }  // namespace stretto

@@ -9,6 +9,7 @@
 #include "schedule/handoffs.h"
 #include "schedule/loads.h"
 #include "schedule/placement.h"
+#include "schedule/urgency.h"
 
 namespace stretto {
 namespace {
@@ -54,7 +55,7 @@ SharedLayout share_memory(const Plan& plan, const Machine& machine) {
 Plan schedule(TaskGraph tasks, const Machine& machine, const PlanOptions& options) {
     Plan plan;
     plan.machine = machine.name;
-    plan.graph = std::move(tasks);
+    plan.graph = by_urgency(std::move(tasks), machine);
     plan.workers.resize(static_cast<std::size_t>(machine.workers));
     const std::vector<std::int32_t> placed = place_tasks(plan.graph, machine);
     for (std::size_t t = 0; t < placed.size(); ++t) {
