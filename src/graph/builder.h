@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,7 +78,8 @@ public:
     Tensor index(const Tensor& x, const std::vector<std::optional<Tensor>>& indices);
     /// torch.gather: result[.., i, ..] = x[.., index[.., i, ..], ..] along `dim`.
     Tensor gather(const Tensor& x, int dim, const Tensor& index);
-    /// x with x[indices] += values; several values for one element are added in the order of their positions.
+    /// x with x[indices] += values; several values for one element are added in an order that is always the same: that
+    /// of their positions, or, where the indices are a permutation divided by a number, of the permutation's values.
     Tensor index_add(const Tensor& x, const std::vector<std::optional<Tensor>>& indices,
                      const Tensor& values);
     /// x with x[indices] = values.
@@ -118,6 +120,14 @@ private:
     Tensor lower_bounds(const Tensor& ascending, std::int64_t count);
     Tensor matching_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
     Tensor segment_sum(const Tensor& x, const Tensor& rows, const Tensor& places, const Shape& strides);
+    /// Numbers that are order[i] / share, where `order` is a permutation and `inverse` its inverse.
+    struct SharedPlaces {
+        Tensor inverse;
+        std::int64_t share = 1;
+    };
+    [[nodiscard]] std::optional<SharedPlaces> shared_places(const Tensor& numbers) const;
+    [[nodiscard]] std::optional<SharedPlaces> shared_places(const Expr& expr, std::int32_t node) const;
+    Tensor shared_sum(const Tensor& rows, const SharedPlaces& places);
     Tensor updated(const Tensor& x, Update update, const Tensor& values);
     Tensor within(const Tensor& x, const Tensor& values, int dim, std::int64_t begin, std::int64_t end);
     [[nodiscard]] std::vector<Tensor> index_tensors(const Tensor& x,
@@ -130,6 +140,7 @@ private:
 
     Graph graph_;
     Source source_;
+    std::map<ValueId, Tensor> inverses_;  ///< of the permutations that argsort gave
 };
 
 }  // namespace stretto

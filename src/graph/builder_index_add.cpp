@@ -15,6 +15,8 @@ constexpr std::int64_t kFewPairs = 1 << 20;
 
 std::int32_t integer(Expr& e, std::int64_t value) { return e.add({Op::Const, DType::I64, {}, value, 0}); }
 
+bool is_integer(DType type) { return type == DType::I64 || type == DType::I32; }
+
 Shape with_last(Shape shape, std::int64_t extent) {
     shape.push_back(extent);
     return shape;
@@ -53,10 +55,61 @@ Tensor GraphBuilder::index_add(const Tensor& x, const std::vector<std::optional<
         rows.push_back(at.shape[d]);
     }
     const Tensor added = reshape(permute(broadcast(values, at.shape), order), rows);
+    if (const auto shared = shared_places(reshape(given.front(), {count}));
+        shared && indexed.front() && extents.size() == 1 && extents[0] * shared->share == count) {
+        return apply(Op::Add, {x, shared_sum(added, *shared)}, x.dtype);
+    }
     const Tensor places = linear_positions(given, extents);
     const Tensor sum = volume(x.shape()) * count <= kFewPairs ? matching_sum(x, added, places, strides)
                                                               : segment_sum(x, added, places, strides);
     return apply(Op::Add, {x, sum}, x.dtype);
+}
+
+/// Sees through integer casts and divisions.
+std::optional<GraphBuilder::SharedPlaces> GraphBuilder::shared_places(const Tensor& numbers) const {
+    const Node& node = graph_[numbers.value];
+    const Shape& shape = node.type.shape;
+    const bool whole = normalized(numbers.map) == normalized(identity_map(shape));
+    if (shape.size() != 1 || !whole) return std::nullopt;
+    if (const auto known = inverses_.find(numbers.value); known != inverses_.end()) {
+        return SharedPlaces{known->second, 1};
+    }
+    const auto* op = std::get_if<Pointwise>(&node.op);
+    return op == nullptr ? std::nullopt : shared_places(op->expr, op->expr.root());
+}
+
+std::optional<GraphBuilder::SharedPlaces> GraphBuilder::shared_places(const Expr& expr,
+                                                                      std::int32_t node) const {
+    const ExprNode& at = expr.nodes[static_cast<std::size_t>(node)];
+    const auto argument = [&](std::size_t i) { return shared_places(expr, at.args[i]); };
+    switch (at.op) {
+        case Op::Load: {
+            const Access& access = expr.accesses[static_cast<std::size_t>(at.integer)];
+            if (!access.indirect.empty()) return std::nullopt;
+            return shared_places({ValueId(access.source), access.map, access.type});
+        }
+        case Op::Cast:
+            return is_integer(at.type) ? argument(0) : std::nullopt;
+        case Op::FloorDiv: {
+            const ExprNode& divisor = expr.nodes[static_cast<std::size_t>(at.args[1])];
+            auto found = argument(0);
+            if (!found || divisor.op != Op::Const || !is_integer(divisor.type) || divisor.integer < 1)
+                return std::nullopt;
+            found->share *= divisor.integer;
+            return found;
+        }
+        default:
+            return std::nullopt;
+    }
+}
+
+/// Each place's rows are where the permutation has its `share` numbers: no order has to be found.
+Tensor GraphBuilder::shared_sum(const Tensor& rows, const SharedPlaces& places) {
+    const Tensor sorted = index(rows, {places.inverse});
+    Shape shape = rows.shape();
+    shape.front() /= places.share;
+    shape.insert(shape.begin() + 1, places.share);
+    return reduce(ReduceOp::Sum, reshape(sorted, shape), {1}, false, compute_type(rows.dtype));
 }
 
 /// The positions x[indices] as one number each, counted over the indexed dimensions alone. [N]

@@ -75,6 +75,8 @@ Tensor GraphBuilder::pairs(const Tensor& x, int dim, DType result, const PairTer
 Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
     if (x.dtype == DType::F64) fail("sorting F64 is not supported: cast to F32");
     if (x.rank() == 0) return full({}, 0, DType::I64);
+    const auto known = shared_places(x);
+    if (known && known->share == 1 && !descending) return known->inverse;
     const Tensor keys =
         pointwise({x}, DType::I64, [&](Expr& e, const Nodes& n) { return order_of(e, n[0], x.dtype); });
     const Tensor places =
@@ -86,12 +88,18 @@ Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
                 e.apply(Op::And, {equal, e.apply(Op::Lt, {other.position, own.position})});
             return counted(e, e.apply(Op::Or, {before, earlier}), e.constant(1, DType::I64), DType::I64);
         });
-    if (x.rank() == 1 && x.shape()[0] > kShort) {
-        return index_put(full(x.shape(), 0, DType::I64), {places}, arange(x.shape()[0], 0, 1, DType::I64));
+    const bool spread = x.rank() == 1 && x.shape()[0] > kShort;
+    const Tensor order =
+        spread
+            ? index_put(full(x.shape(), 0, DType::I64), {places}, arange(x.shape()[0], 0, 1, DType::I64))
+            : pairs(places, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
+                  return counted(e, e.apply(Op::Eq, {other.value, own.position}), other.position, DType::I64);
+              });
+    if (x.rank() == 1) {
+        inverses_.emplace(order.value, places);
+        inverses_.emplace(places.value, order);
     }
-    return pairs(places, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
-        return counted(e, e.apply(Op::Eq, {other.value, own.position}), other.position, DType::I64);
-    });
+    return order;
 }
 
 Tensor GraphBuilder::cumsum(const Tensor& x, int dim, DType result) {

@@ -94,6 +94,67 @@ TEST_F(ScatterTest, IndexAddTakesSeveralIndicesAndKeepsTheOtherDimensions) {
     expect_near(result(b.index_add(x, {std::nullopt, row, column}, values)), wanted);
 }
 
+/// Sums at the numbers of a permutation of so many, divided.
+class PermutationAdd : public ScatterTest, public testing::WithParamInterface<std::int64_t> {
+protected:
+    Tensor divided(const Tensor& order, std::int64_t by) {
+        return b.pointwise({order}, DType::I64, [&](Expr& e, const std::vector<std::int32_t>& n) {
+            return e.apply(Op::FloorDiv, {n[0], e.constant(static_cast<double>(by), DType::I64)});
+        });
+    }
+    Elements wanted(const Tensor& x, const Elements& order, std::int64_t share, const Tensor& values) {
+        Elements sums = of(x);
+        for (std::size_t n = 0; n < of(values).size() / 5; ++n) {
+            const auto place = static_cast<std::size_t>(order[n]) / static_cast<std::size_t>(share);
+            for (std::size_t c = 0; c < 5; ++c) sums[place * 5 + c] += of(values)[n * 5 + c];
+        }
+        return sums;
+    }
+};
+
+TEST_P(PermutationAdd, NeedsNoOrderOfItsOwn) {
+    const std::int64_t count = GetParam();
+    const Tensor order = b.argsort(positions({count}, 0, 7), 0, false);
+    const Elements numbers = result(order);
+    const Tensor values = random({count, 5});
+    for (const std::int64_t share : {1, 3}) {
+        const Tensor x = random({count / share, 5});
+        const std::size_t before = b.graph().nodes.size();
+        const Tensor sum = b.index_add(x, {divided(order, share)}, values);
+        for (std::size_t i = before; i < b.graph().nodes.size(); ++i) {
+            const auto* reduce = std::get_if<Reduce>(&b.graph().nodes[i].op);
+            EXPECT_TRUE(reduce == nullptr || reduce->extents == Shape{share});
+        }
+        expect_near(result(sum), wanted(x, numbers, share, values));
+    }
+}
+
+TEST_P(PermutationAdd, PartsOfOneAndOtherDivisorsAreSummedLikeAnyNumbers) {
+    const std::int64_t count = GetParam();
+    const Tensor order = b.argsort(positions({count}, 0, 7), 0, true);
+    const Elements numbers = result(order);
+    const Tensor x = random({count, 5}), values = random({count / 2, 5}), all = random({count, 5});
+    expect_near(result(b.index_add(x, {b.slice(order, 0, 0, count / 2)}, values)),
+                wanted(x, numbers, 1, values));
+    expect_near(result(b.index_add(x, {divided(order, 5)}, all)), wanted(x, numbers, 5, all));
+}
+
+TEST_P(PermutationAdd, TheOrderOfAnOrderIsItsInverse) {
+    const std::int64_t count = GetParam();
+    const Tensor order = b.argsort(positions({count}, 0, 7), 0, true);
+    const std::size_t before = b.graph().nodes.size();
+    const Tensor inverse = b.argsort(order, 0, false);
+    EXPECT_EQ(b.graph().nodes.size(), before);
+    const Elements places = result(order), back = result(inverse);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        EXPECT_EQ(back[static_cast<std::size_t>(places[i])], static_cast<double>(i));
+    }
+    EXPECT_EQ(result(b.argsort(inverse, 0, false)), places);
+}
+
+// Orders by comparing, and by a data-dependent store.
+INSTANTIATE_TEST_SUITE_P(Lengths, PermutationAdd, testing::Values(12, 258));
+
 TEST_F(ScatterTest, AScatterOfManyPositionsIsRefusedWithItsLimit) {
     const Tensor x = random({4, 40}), at = positions({4, 17}, 0, 40);
     EXPECT_THROW((void)b.scatter(x, 1, at, random({4, 17})), UserError);
