@@ -67,6 +67,27 @@ def load_optimizer_state(
     return apply
 
 
+def check_same_shapes(
+    ours: Mapping[str, Any], saved: Mapping[str, Any], whose: str, *, some: bool = False
+) -> None:
+    """Raises UserError where `saved` has other tensors than `ours`, or, with `some`, than some of `ours`."""
+
+    def shape(value: Any) -> Any:
+        return tuple(value.shape) if isinstance(value, Tensor) else None
+
+    names = saved.keys() if some else ours.keys() | saved.keys()
+    wrong = [
+        f"{name} {shape(saved[name])}" if name in saved else f"{name} (missing)"
+        for name in sorted(names)
+        if name not in ours or name not in saved or shape(ours[name]) != shape(saved[name])
+    ]
+    if wrong:
+        raise UserError(
+            f"the state does not fit {whose}: {', '.join(wrong[:8])}\n"
+            "  load a state of the same model and optimizer"
+        )
+
+
 def _setting_copies(
     optimizer: Optimizer, number: int, group: int, saved: Mapping[str, Any], state: Tensors
 ) -> list[tuple[Tensor, Any]]:

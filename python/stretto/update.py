@@ -16,7 +16,7 @@ from .memory import check_programs, check_state
 from .objective import Objective, capture_objective
 from .optimizers import Optimizer, as_optimizers
 from .step import Step
-from .torch_state import load_optimizer_state, optimizer_state
+from .torch_state import check_same_shapes, load_optimizer_state, optimizer_state
 from .training import Training
 from .update_program import LossScale, Recipe, Tensors, export_update, initial_state
 
@@ -260,6 +260,9 @@ class Update:
                 "  compile the update with the options that the state was saved with"
             )
         apply = load_optimizer_state(self._recipe, self._parameters, self._state, state["optimizers"])
+        # PyTorch notices what does not fit when it has copied the rest.
+        check_same_shapes(self._model.state_dict(), state["model"], "the model")
+        check_same_shapes(self._state, state["update"], "the update", some=True)
         self._model.load_state_dict(state["model"])
         apply()
         for name, tensor in state["update"].items():
@@ -302,6 +305,12 @@ class Update:
             )
 
     def _check_idle(self) -> None:
+        name, parameter = next(iter(self._parameters.items()))
+        if parameter.data_ptr() != self._state[f"model.{name}"].data_ptr():
+            raise UserError(
+                f"the model's parameters are others now than those of the update ({name} for one)\n"
+                "  move or convert the model before compile_update, not after it"
+            )
         if self._training is not None and not self._training.is_between_updates:
             raise UserError(
                 "the update trains with other batches now\n"

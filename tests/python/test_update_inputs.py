@@ -181,6 +181,74 @@ def test_a_batch_that_does_not_fit_is_refused_and_changes_nothing(update, case):
     assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())
 
 
+def assert_refused(update, error, text, call):
+    """The error is raised, and nothing has changed."""
+    before = {name: tensor.clone() for name, tensor in update.state.items()}
+    assert text in message(error, call)
+    assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())
+
+
+def test_a_microbatch_that_does_not_fit_is_refused_and_adds_nothing():
+    update = compiled(mlp(), accumulate=True)
+    update.accumulate(*BATCH)
+    x, y = BATCH
+    assert_refused(update, stretto.UserError, "has shape (8, 32)", lambda: update.accumulate(x[:8], y[:8]))
+
+
+def test_a_model_that_was_converted_is_refused():
+    model = mlp()
+    update = compiled(model)
+    model.bfloat16()
+    text = "the model's parameters are others now than those of the update (0.weight for one)"
+    assert_refused(update, stretto.UserError, text, lambda: update(*BATCH))
+
+
+class Tied(torch.nn.Module):
+    """The embedding is the head's matrix as well."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(24, 16)
+        self.head = torch.nn.Linear(16, 24, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids):
+        return self.head(torch.tanh(self.embedding(ids)))
+
+
+def test_tied_parameters_get_both_gradients_and_stay_tied():
+    model = Tied()
+    eager = copy.deepcopy(model)
+    ids = torch.randint(0, 24, (40,), generator=torch.Generator().manual_seed(1))
+
+    def loss(model, ids):
+        return F.cross_entropy(model(ids[:-1]), ids[1:])
+
+    update = stretto.compile_update(model, loss, optimizer=stretto.SGD(lr=0.5, momentum=0.9), example=(ids,))
+    given = [(ids.roll(n),) for n in range(3)]
+    for batch in given:
+        update(*batch)
+    eager_losses(eager, loss, torch.optim.SGD(eager.parameters(), lr=0.5, momentum=0.9), given)
+    assert model.head.weight is model.embedding.weight
+    assert [name for name in update.state if name.startswith("model.")] == ["model.embedding.weight"]
+    torch.testing.assert_close(model.head.weight, eager.head.weight, rtol=1e-5, atol=1e-6)
+
+
+def test_an_update_that_is_not_finite_can_leave_everything_as_it_is():
+    model = normalized()  # statistics of the batch norm stay, too
+    update = compiled(model, optimizer=stretto.AdamW(), skip_non_finite=True, average_decay=0.9)
+    update(*BATCH)
+    before = {name: tensor.clone() for name, tensor in update.state.items()}
+    x, y = BATCH
+    for wrong in (float("inf"), float("nan")):
+        assert not torch.isfinite(update(x, y * wrong))
+    changed = {name for name, tensor in update.state.items() if not torch.equal(tensor, before[name])}
+    assert changed == {"draws"}
+    assert torch.isfinite(update(*BATCH))
+    assert update.count == 2
+
+
 def test_microbatches_need_an_update_compiled_for_them(update):
     assert "accumulate=True" in message(stretto.UserError, lambda: update.accumulate(*BATCH))
 
@@ -201,4 +269,18 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(update):
     other = compiled(mlp(), optimizer=stretto.AdamW()).state_dict()
     mixed = other | {"update": state["update"] | {"scale": torch.ones(())}}
     assert "differ in scale" in message(stretto.UserError, lambda: update.load_state_dict(mixed))
+    changed = {name: tensor + 1 for name, tensor in state["model"].items()}
+    wider = state | {"model": changed | {"2.bias": torch.zeros(33)}}
+    assert "does not fit the model: 2.bias (33,)" in message(
+        stretto.UserError, lambda: update.load_state_dict(wider)
+    )
+    del changed["0.weight"]
+    fewer = state | {"model": changed}
+    assert "does not fit the model: 0.weight (missing)" in message(
+        stretto.UserError, lambda: update.load_state_dict(fewer)
+    )
+    longer = state | {"update": state["update"] | {"step": torch.zeros(2, dtype=torch.long)}}
+    assert "does not fit the update: step (2,)" in message(
+        stretto.UserError, lambda: update.load_state_dict(longer)
+    )
     assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())
