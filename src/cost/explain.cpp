@@ -1,6 +1,7 @@
 #include "cost/explain.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -41,6 +42,7 @@ public:
         totals();
         hand_offs();
         copies();
+        padded_rows();
         regions();
         critical_path();
         return std::move(text_);
@@ -97,6 +99,28 @@ private:
             }
         }
         if (!any) fmt::format_to(out_, "  none\n");
+    }
+
+    /// Nobody writes the end of their rows, which are longer so that the next one begins where a whole access does.
+    void padded_rows() {
+        std::vector<Shape> written(plan_.graph.regions.buffers.size());
+        for (const Task& task : plan_.graph.tasks) {
+            for (const Footprint& write : task.writes) {
+                Shape& ends = written[write.buffer.index()];
+                ends.resize(write.box.size(), 0);
+                for (std::size_t d = 0; d < ends.size(); ++d) ends[d] = std::max(ends[d], write.box[d].end);
+            }
+        }
+        bool any = false;
+        for (std::size_t b = 0; b < written.size(); ++b) {
+            const Buffer& buffer = plan_.graph.regions.buffers[b];
+            if (buffer.role != BufferRole::Arena || written[b].empty() || written[b] == buffer.shape)
+                continue;
+            if (!any) fmt::format_to(out_, "padded rows, which begin where an access of 16 bytes may\n");
+            any = true;
+            fmt::format_to(out_, "  [{}] in [{}] of {}\n", fmt::join(written[b], ", "),
+                           fmt::join(buffer.shape, ", "), buffer.name);
+        }
     }
 
     static bool is_copy(const Store& store) {

@@ -11,6 +11,7 @@
 #include "emit/cuda_types.h"
 #include "emit/functor_writer.h"
 #include "emit/scored_kind.h"
+#include "fuse/groups.h"
 #include "fuse/left_shares.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
@@ -24,9 +25,6 @@ void ensure_small(std::int64_t positions) {
     ensure(positions <= std::numeric_limits<std::int32_t>::max(),
            "a region's space exceeds 32-bit positions");
 }
-
-/// A map of fewer positions has one for each thread at most: what its threads move together only leaves others idle.
-constexpr std::int64_t kManyPositions = 1 << 15;
 
 std::string accumulator_name(DType type) { return cuda_name(domain_of(type)); }
 
@@ -101,11 +99,10 @@ public:
         }
         const Place place{
             std::move(scope), std::move(lines), {{"I32", "kept", ""}, {"I32", "reduced", ""}}, {}};
-        if (lanes.vector > 1) {
-            add_terms(region.term, place, lanes.dim, lanes.vector, acc);
-        } else {
+        if (lanes.vector > 1) add_terms(region.term, place, lanes.dim, lanes.vector, acc);
+        if (lanes.vector == 1 ||
+            (lanes.way == ReduceLanes::Way::Along && volume(reduced) % lanes.vector != 0))
             add_function("Acc", "term", place.at, returned(region.term, place.scope, acc, place.lines));
-        }
         kept_scope.coordinates.resize(region.space.size(), "0");
         if (lanes.way == ReduceLanes::Way::Own) {
             add_bound("begin", region, kept_scope, kept_lines);
@@ -145,7 +142,11 @@ public:
             {{"I32", "b", ""}, {"I32", "m", ""}, {"I32", "n", ""}},
             {{"const Acc*", "acc", ""}, {"const Acc*", "stat", ""}}};
         add_stores(region.stores, place);
-        if (product == abi::ProductKind::Tiles) add_vector_stores(region.stores, place, 2, columns);
+        if (product == abi::ProductKind::Tiles) {
+            const std::int64_t together = group_length(graph_, region.stores, 2, columns, true);
+            add_vector_stores(region.stores, place, 2, together);
+            kind_.functor.constants.push_back(flag("kRest", columns % together != 0));
+        }
         return finished();
     }
 
@@ -170,17 +171,17 @@ private:
         add_function("I32", which.c_str(), {{"I32", "kept", ""}}, body.take());
     }
 
-    /// Along the last dimension; or, where rows are no whole vectors, along all positions.
     void add_vectors(const MapRegion& region, const Place& place) {
-        const auto last = std::find_if(region.space.rbegin(), region.space.rend(),
-                                       [](std::int64_t extent) { return extent != 1; });
-        if (volume(region.space) < kManyPositions) return add_vector_stores({}, place, 0, 1);
-        const auto dim = static_cast<std::size_t>(region.space.rend() - last) - 1;
-        const auto flat = flattened(region);
-        if (vector_length(region.stores, dim, *last) > 1 || !flat)
-            return add_vector_stores(region.stores, place, dim, *last);
-        const Place positions{{{"at"}, "", DType::F32}, {}, place.at, {}};
-        add_vector_stores(flat->stores, positions, 0, flat->space.front());
+        const MapGroups groups = map_groups(graph_, region);
+        if (groups.way == MapGroups::Way::Flat) {
+            const auto flat = flattened(region);
+            const Place positions{{{"at"}, "", DType::F32}, {}, place.at, {}};
+            return add_vector_stores(flat->stores, positions, groups.dim, groups.length);
+        }
+        add_vector_stores(region.stores, place, groups.dim, groups.length);
+        if (groups.way == MapGroups::Way::Rows) return;
+        kind_.task_template = "MapRows";
+        kind_.functor.constants.push_back(constant("kRow", region.space[groups.dim]));
     }
 
     std::vector<std::string> stores(const std::vector<Store>& list, const Scope& scope,

@@ -33,24 +33,6 @@ CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "t
 
 std::string coordinate(const char* name, std::int64_t extent) { return extent == 1 ? "0" : name; }
 
-std::optional<MapRegion> flattened(MapRegion region) {
-    region.space = {volume(region.space)};
-    const auto flatten = [](Access& access) {
-        std::vector<Atom> digits;
-        for (const auto& dim : access.map.dims) digits.insert(digits.end(), dim.begin(), dim.end());
-        access.map.dims = {std::move(digits)};
-        access.map = normalized(access.map);
-    };
-    for (Store& store : region.stores) {
-        const bool named = std::any_of(store.expr.nodes.begin(), store.expr.nodes.end(),
-                                       [](const ExprNode& node) { return node.op == Op::Index; });
-        if (named) return std::nullopt;
-        flatten(store.target);
-        for (Access& access : store.expr.accesses) flatten(access);
-    }
-    return region;
-}
-
 void FunctorWriter::alias(const char* name, std::string type) {
     kind_.functor.aliases.push_back({std::move(type), name, ""});
 }
@@ -134,32 +116,8 @@ void FunctorWriter::add_stores(const std::vector<Store>& list, const Place& plac
     kind_.functor.structs.push_back(std::move(early));
 }
 
-std::int64_t FunctorWriter::vector_length(const std::vector<Store>& list, std::size_t dim,
-                                          std::int64_t extent) const {
-    constexpr std::int64_t kBytes = 16;
-    for (std::int64_t count = 8; count > 1; count /= 2) {
-        if (extent % count != 0) continue;
-        bool gains = false;
-        const auto look = [&](const Access& access) {
-            gains |= access.indirect.empty() && lies_in_groups(access.map, dim, count) &&
-                     count * static_cast<std::int64_t>(size_of(access.type)) <= kBytes;
-        };
-        for (const Store& store : list) {
-            if (!store.indices.empty() || pointers_.words(BufferId(store.target.source))) return 1;
-            look(store.target);
-            for (const Access& access : store.expr.accesses) {
-                if (pointers_.words(BufferId(access.source))) return 1;
-                look(access);
-            }
-        }
-        if (gains) return count;
-    }
-    return 1;
-}
-
 void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
-                                      std::int64_t extent) {
-    const std::int64_t count = vector_length(list, dim, extent);
+                                      std::int64_t count) {
     kind_.functor.constants.push_back(constant("kVector", count));
     if (count == 1) return;
     CudaStruct early{"EarlyVector", {}, {}};

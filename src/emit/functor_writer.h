@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +14,6 @@ namespace stretto {
 
 /// A coordinate variable, or "0" where it can only be that.
 [[nodiscard]] std::string coordinate(const char* name, std::int64_t extent);
-
-/// The same work over one dimension; nothing where an expression names coordinates.
-[[nodiscard]] std::optional<MapRegion> flattened(MapRegion region);
 
 /// Writes the functor of one region, function by function.
 class FunctorWriter {
@@ -56,15 +52,11 @@ protected:
     /// main loop are there: load(at) and store(at, results, early).
     void add_stores(const std::vector<Store>& list, const Place& place);
 
-    /// As many neighbours along dimension `dim` as fill 16 bytes of the narrowest elements that lie together; 1 where none do.
-    [[nodiscard]] std::int64_t vector_length(const std::vector<Store>& list, std::size_t dim,
-                                             std::int64_t extent) const;
-
-    /// Adds kVector, and where it is more than 1 the functions load_vector and store_vector for as many neighbours along
-    /// dimension `dim` from the place on: they move what lies together in one access. Of a store's accumulator j, neighbour
-    /// v is acc[j * kVector + v].
+    /// Adds kVector = `count`, and where it is more than 1 the functions load_vector and store_vector for as many neighbours
+    /// along dimension `dim` from the place on: they move what lies together in one access. Of a store's accumulator j,
+    /// neighbour v is acc[j * kVector + v].
     void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
-                           std::int64_t extent);
+                           std::int64_t count);
 
     /// Adds terms(at, values): the values, of type `acc`, of `count` neighbours along `dim`.
     void add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count, DType acc);

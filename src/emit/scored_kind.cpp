@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "emit/cuda_types.h"
 #include "emit/functor_writer.h"
+#include "fuse/groups.h"
 #include "fuse/product_operand.h"
 
 namespace stretto {
@@ -32,7 +33,7 @@ public:
     ScoredKind(const RegionGraph& graph, const Region& region)
         : FunctorWriter(graph, region), region_(std::get<ScoredRegion>(region.body)) {}
 
-    CudaKind run() {
+    CudaKind run(const RegionGraph& graph) {
         kind_.task_template = "Scored";
         alias("Acc", cuda_name(domain_of(DType::F32)));
         alias("Element", element_name(region_.scores.front().left.type));
@@ -61,7 +62,8 @@ public:
             {at_b, r, {"I32", "n", ""}},
             {{"const Acc*", "acc", ""}}};
         add_stores(region_.stores, place);
-        add_vector_stores(region_.stores, place, kColumn, region_.space[kColumn]);
+        add_vector_stores(region_.stores, place, kColumn,
+                          group_length(graph, region_.stores, kColumn, region_.space[kColumn], false));
         add_row_stores();
         return finished();
     }
@@ -115,7 +117,7 @@ private:
 }  // namespace
 
 CudaKind scored_kind(const RegionGraph& graph, const Region& region) {
-    return ScoredKind(graph, region).run();
+    return ScoredKind(graph, region).run(graph);
 }
 
 }  // namespace stretto

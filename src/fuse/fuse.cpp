@@ -17,6 +17,7 @@
 #include "fuse/join_products.h"
 #include "fuse/join_softmax.h"
 #include "fuse/order.h"
+#include "fuse/pad_rows.h"
 #include "fuse/prepare.h"
 #include "fuse/product_tile.h"
 #include "fuse/widen.h"
@@ -194,6 +195,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         join_products(result);
         cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);
+        pad_rows(result);
         return result;
     }
 }

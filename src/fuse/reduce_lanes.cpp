@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/abi.h"
+#include "fuse/groups.h"
 
 namespace stretto {
 namespace {
@@ -16,19 +17,6 @@ std::size_t last_dim(const Shape& space, std::size_t begin, std::size_t end) {
         if (space[d] > 1) return d;
     }
     return end;
-}
-
-/// As many neighbours along `dim` as fill 16 bytes of the narrowest elements that lie together; 1 where none do.
-std::int64_t vector_along(const Expr& term, std::size_t dim, std::int64_t extent) {
-    for (std::int64_t count = 8; count > 1; count /= 2) {
-        const bool gains = extent % count == 0 &&
-                           std::any_of(term.accesses.begin(), term.accesses.end(), [&](const Access& access) {
-                               return access.indirect.empty() && lies_in_groups(access.map, dim, count) &&
-                                      count * static_cast<std::int64_t>(size_of(access.type)) <= 16;
-                           });
-        if (gains) return count;
-    }
-    return 1;
 }
 
 /// Loads that step from element to element along `dim`.
@@ -63,9 +51,10 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const bool columns = outer != kept && region.space[outer] >= abi::kReduceColumns &&
                          (loads_along(region.term, outer) > loads_along(region.term, inner) ||
                           shares_terms(region.term, outer, inner));
-    if (columns) return {Way::Columns, vector_along(region.term, outer, region.space[outer]), outer};
+    if (columns) return {Way::Columns, group_length(region.term, outer, region.space[outer], false), outer};
     if (region.space[inner] < kLongRow) return {};
-    return {Way::Along, vector_along(region.term, inner, region.space[inner]), inner};
+    const bool one_row = volume(reduced) == region.space[inner];
+    return {Way::Along, group_length(region.term, inner, region.space[inner], one_row), inner};
 }
 
 }  // namespace stretto

@@ -1,4 +1,9 @@
+#include <random>
+
 #include "backends/cases.h"
+#include "fuse/fuse.h"
+#include "graph/builder.h"
+#include "simplify/simplify.h"
 
 namespace stretto {
 namespace {
@@ -82,10 +87,56 @@ Case long_lived() {
     return {"Chain_long_lived_value", build.finish(), 8 * epsilon(DType::F32), 8 * epsilon(DType::F32), {}};
 }
 
+BufferId buffer_named(const RegionGraph& graph, const std::string& name) {
+    std::int64_t id = 0;
+    while (graph.buffers.at(static_cast<std::size_t>(id)).name != name) ++id;
+    return BufferId(id);
+}
+
+/// The end of a classifier and its backward pass: logits and their derivative lie in the arena with odd rows, which products
+/// write and read along both sides, reductions and a map along, and a lookup by index.
+Case odd_rows() {
+    constexpr std::int64_t kRows = 160, kClasses = 259, kDepth = 16;
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {kRows, kDepth});
+    const Tensor w = b.input(Role::Parameter, "w", DType::BF16, {kClasses, kDepth});
+    const Tensor wanted = b.input(Role::User, "wanted", DType::I64, {kRows, 1});
+    const Tensor logits = b.linear(x, w, std::nullopt);
+    const Tensor largest = b.reduce(ReduceOp::Max, logits, {1}, false, DType::F32);
+    const Tensor above = b.apply(Op::Sub, {logits, b.unsqueeze(largest, 1)}, DType::F32);
+    const Tensor size = b.apply(Op::Exp, {above}, DType::F32);
+    const Tensor sum = b.reduce(ReduceOp::Sum, size, {1}, false, DType::F32);
+    const Tensor share = b.apply(Op::Div, {size, b.unsqueeze(sum, 1)}, DType::F32);
+    const Tensor hit = b.apply(Op::Eq, {b.arange(kClasses, 0, 1, DType::I64), wanted}, DType::Bool);
+    const Tensor rate = b.cast(b.apply(Op::Sub, {share, b.cast(hit, DType::F32)}, DType::F32), DType::BF16);
+    b.output(b.gather(logits, 1, wanted), "found");
+    // Outputs never travel as words, whose readers would take them one by one.
+    b.output(largest, "largest");
+    b.output(sum, "sum");
+    b.output(b.cast(b.matmul(rate, w), DType::F32), "rate_x");
+    b.output(b.cast(b.matmul(b.transpose(rate, 0, 1), x), DType::F32), "rate_w");
+    const RegionGraph graph = fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Exact);
+    // Multiples of 1/2, whose sums of products BF16 has: all backends take the same logits.
+    const auto prepare = [graph](BufferMemory& memory) {
+        std::mt19937 random(5);
+        const auto fill = [&](const char* name, std::int64_t count, int least, int most, double unit) {
+            std::uniform_int_distribution<int> below(least, most);
+            Elements elements(static_cast<std::size_t>(count));
+            for (double& element : elements) element = below(random) * unit;
+            memory.set(buffer_named(graph, name), elements);
+        };
+        fill("x", kRows * kDepth, -2, 2, 0.5);
+        fill("w", kClasses * kDepth, -2, 2, 0.5);
+        fill("wanted", kRows, 0, kClasses - 1, 1);
+    };
+    // Sums of rates that are rounded to BF16, next to a boundary to the other side, and are rounded themselves.
+    return {"Chain_odd_rows", graph, epsilon(DType::F32) * kClasses, 2 * epsilon(DType::BF16), prepare};
+}
+
 }  // namespace
 
 std::vector<Case> chain_cases() {
-    return {chain(2, 64), chain(7, 64), chain(4, 256), write_after_read(), long_lived()};
+    return {chain(2, 64), chain(7, 64), chain(4, 256), write_after_read(), long_lived(), odd_rows()};
 }
 
 }  // namespace stretto

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -170,6 +171,21 @@ TEST_P(CudaCompile, BuildsSumsOverScoresWithoutSpills) {
         EXPECT_EQ(kernel.spill_bytes, 0) << test.name;
         EXPECT_EQ(kernel.stack_bytes, 0) << test.name;
     }
+}
+
+/// What reads and writes padded rows takes them in groups, and what is left of a row one by one.
+TEST_P(CudaCompile, BuildsPaddedRowsWithoutSpills) {
+    const std::vector<Case> cases = chain_cases();
+    const auto odd = std::find_if(cases.begin(), cases.end(),
+                                  [](const Case& test) { return test.name == "Chain_odd_rows"; });
+    ASSERT_NE(odd, cases.end());
+    const Emission emission = emit(planned(odd->graph, machine()), machine());
+    EXPECT_NE(emission.source.find("MapRows<"), std::string::npos);
+    EXPECT_NE(emission.source.find("kRest = true"), std::string::npos);
+    EXPECT_EQ(emission.source.find("kLeftGrain = 1;"), std::string::npos);
+    const CompiledKernel kernel = compile_kernel(emission, GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
 TEST_P(CudaCompile, BuildsDoublePrecision) {

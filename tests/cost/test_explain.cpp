@@ -59,6 +59,14 @@ TEST(Explain, NamesCopies) {
     EXPECT_NE(text.find("reshape\n  64 B of r0\n"), std::string::npos) << text;
 }
 
+TEST(Explain, NamesPaddedRows) {
+    CostPlan cost(1);
+    cost.plan.graph.tasks[cost.compute(0, 16).index()].writes = {{BufferId(0), {{0, 4}, {0, 259}}, false}};
+    cost.plan.graph.regions.buffers[0] = {"y", DType::F32, {4, 264}, BufferRole::Arena, nullptr};
+    const std::string text = explain(cost.plan, plain_machine());
+    EXPECT_NE(text.find("may\n  [4, 259] in [4, 264] of y\nregions\n"), std::string::npos) << text;
+}
+
 TEST(Explain, ShowsTheChainBetweenTwoTasks) {
     CostPlan cost(2);
     const TaskId a = cost.compute(0, 1);

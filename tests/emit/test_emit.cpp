@@ -121,6 +121,20 @@ TEST(Emit, OddRowsThatAreApartMoveElementByElement) {
     EXPECT_EQ(emit(plan.finish(machine()), machine()).source.find("read_vector"), std::string::npos);
 }
 
+TEST(Emit, OddRowsThatBeginAtGroupsHaveARest) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F32, {1024, 36}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, {1024, 36}, BufferRole::Output);
+    MapRegion region = sample::square(plan, x, y, {1024, 33});
+    region.stores[0].target = plan.access(y, {1024, 33}, {36, 1});
+    region.stores[0].expr.accesses[0] = plan.access(x, {1024, 33}, {36, 1});
+    plan.add("square", region, {Range{0, 33792}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    EXPECT_NE(source.find("kVector = 4;\n    static constexpr I32 kRow = 33;"), std::string::npos) << source;
+    EXPECT_NE(source.find("return {read_vector<4>(p0 + (i0 * 36 + i1))};"), std::string::npos) << source;
+    EXPECT_NE(source.find("KindList<MapRows<Square_0>>"), std::string::npos) << source;
+}
+
 TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {
     const std::string source = emit(sample::every_kind(machine(), 1, true), machine()).source;
     EXPECT_NE(source.find(R"(    struct LeftEarly {

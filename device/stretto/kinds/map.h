@@ -67,4 +67,61 @@ private:
     }
 };
 
+/// Element-wise work whose groups begin anew with each row of kRow positions: tasks have any positions, and what is no whole
+/// group of a row goes position by position. F: as for Map, with kVector more than 1.
+template <class F>
+struct MapRows {
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        const F f{Operands(record, launch)};
+        const I32 begin = record.tile[0].begin;
+        const I32 end = record.tile[0].end;
+        const I32 last = group_of(end - 1);
+        for (I32 group = group_of(begin) + thread_here(); group <= last; group += kAhead * Config::kThreads) {
+            Early early[kAhead]{};  // written on every path (operands.h)
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const Part part(min(group + i * Config::kThreads, last), begin, end);
+                if (part.is_whole()) early[i] = f.load_vector(part.begin);
+            }
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                if (group + i * Config::kThreads > last) break;
+                const Part part(group + i * Config::kThreads, begin, end);
+                if (part.is_whole()) {
+                    f.store_vector(part.begin, early[i]);
+                } else {
+#pragma unroll 1
+                    for (I32 at = part.begin; at < part.end; ++at) f.store(at, f.load(at));
+                }
+            }
+        }
+        return cursor;
+    }
+
+private:
+    using Early = typename F::EarlyVector;
+    static constexpr I32 kGroups = (F::kRow + F::kVector - 1) / F::kVector;  ///< of a row
+    static constexpr int kAhead = 2 * sizeof(Early) <= 192 ? 2 : 1;
+
+    static __device__ __forceinline__ I32 group_of(I32 position) {
+        return position / F::kRow * kGroups + position % F::kRow / F::kVector;
+    }
+
+    /// The positions of a group that are the task's.
+    struct Part {
+        I32 begin;
+        I32 end;
+
+        __device__ __forceinline__ Part(I32 group, I32 first, I32 last) {
+            const I32 row = group / kGroups * F::kRow;
+            const I32 at = row + group % kGroups * F::kVector;
+            begin = max(at, first);
+            end = min(min(at + F::kVector, row + F::kRow), last);
+        }
+        [[nodiscard]] __device__ __forceinline__ bool is_whole() const { return end - begin == F::kVector; }
+    };
+};
+
 }  // namespace stretto::device

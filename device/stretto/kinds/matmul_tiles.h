@@ -13,7 +13,8 @@ namespace stretto::device {
 /// F: kB, kM, kK, kWeights, kTileRows, kTileColumns, kStages, Left (element), Acc; of each operand whether its rows are
 /// neighbours (kLeftColumn, kWeightColumn) and how many elements always lie together (kLeftGrain, kWeightGrain), and
 /// the address of an element: left_at(b, m, k), weight_at(Number<j>, b, n, k); load and store as for MatMul. Where kRagged,
-/// only begin(b, m) <= k < end(b, m) counts, which differ between rows of a batch where kRaggedRows.
+/// only begin(b, m) <= k < end(b, m) counts, which differ between rows of a batch where kRaggedRows. Where kRest, columns end
+/// in less than a group of kVector.
 template <class F>
 class MatMulTiles {
     using Element = typename F::Left;
@@ -217,10 +218,21 @@ private:
                     if (inside && round + i < kRounds) body(i, row, column);
                 }
             };
-            for_each_group([&](I32 i, I32 row, I32 column) { early[i] = load(f, b, m0 + row, n0 + column); });
+            const auto is_whole = [&](I32 column) {
+                return !F::kRest || n0 + column + F::kVector <= tile.n.end;
+            };
             for_each_group([&](I32 i, I32 row, I32 column) {
-                store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column,
-                                                   first + row * kStride + column, kMatrix, early[i]);
+                if (is_whole(column)) early[i] = load(f, b, m0 + row, n0 + column);
+            });
+            for_each_group([&](I32 i, I32 row, I32 column) {
+                const float* at = first + row * kStride + column;
+                if (is_whole(column)) {
+                    store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column, at, kMatrix, early[i]);
+                } else {
+#pragma unroll 1
+                    for (I32 n = n0 + column; n < tile.n.end; ++n, ++at)
+                        store_one<Tile::kShares, kShare>(f, b, m0 + row, n, at, kMatrix);
+                }
             });
         }
     }
@@ -277,6 +289,20 @@ private:
             await(f, early, [&] { return f.load(b, m, n); });
             f.store(b, m, n, acc, nullptr, early);
         }
+    }
+
+    /// The same for one result beyond the last whole group of a row.
+    template <int Shares, I32 Distance>
+    static __device__ __forceinline__ void store_one(const F& f, I32 b, I32 m, I32 n, const float* sums,
+                                                     I32 matrix) {
+        float acc[F::kWeights];
+#pragma unroll
+        for (int w = 0; w < F::kWeights; ++w) {
+            acc[w] = sums[w * matrix];
+#pragma unroll
+            for (int share = 1; share < Shares; ++share) acc[w] += sums[share * Distance + w * matrix];
+        }
+        f.store(b, m, n, acc, nullptr, f.load(b, m, n));
     }
 };
 

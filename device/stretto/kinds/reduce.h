@@ -54,10 +54,11 @@ __device__ __forceinline__ void combine_terms(const F& f, I32 kept, I32 reduced,
 /// One warp per kept position: lane l reduces groups of kVector neighbouring terms, group l, l + 32, …, then the lanes meet in
 /// a butterfly.
 /// F: Acc, Combine, kReduced (number of terms), kVector, term(kept, reduced) or, where kVector is more than 1,
-/// terms(kept, reduced, values), and store(kept, acc).
+/// terms(kept, reduced, values), and store(kept, acc). Where the last group is not whole, both.
 template <class F>
 struct Reduce {
     static constexpr int kUnrolled = F::kVector > 1 ? 4 : 8;
+    static constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  ///< terms of whole groups
 
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
@@ -70,8 +71,14 @@ struct Reduce {
              kept += Config::kWarps) {
             Acc acc[1] = {F::Combine::template start<Acc>()};
 #pragma unroll kUnrolled
-            for (I32 reduced = lane * F::kVector; reduced < F::kReduced; reduced += 32 * F::kVector) {
+            for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += 32 * F::kVector) {
                 combine_terms(f, kept, reduced, acc);
+            }
+            if constexpr (kWhole < F::kReduced) {
+                if (lane == kWhole / F::kVector % 32) {
+                    for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
+                        acc[0] = typename F::Combine{}(acc[0], f.term(kept, reduced));
+                }
             }
             acc[0] = butterfly(acc[0], typename F::Combine{});
             if (lane == 0) f.store(kept, acc[0]);
