@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_repeatability
 import pytest
 import stretto
+import torch
 from models import FAMILIES, random_tokens, small_model
+from rich.progress import Progress
 from stretto.checks import decode_logits
 
 
@@ -29,9 +32,9 @@ def test_the_same_step_run_twice_gives_the_same_bits(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fresh_process_gives_the_same_plan_source_and_bits(family):
-    here = Path(__file__).parent
+    root = Path(__file__).parents[2]
     script = f"import test_repeatability as t; print(*t.digest({family!r}))"
-    paths = f"{here}:{here.parent.parent / 'python'}"
+    paths = ":".join(str(root / folder) for folder in ("python", "scripts", "tests/python"))
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-c", script]
     other = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -46,3 +49,20 @@ def test_a_saved_step_gives_the_same_bits(tmp_path):
     loaded = stretto.load(tmp_path / "model.stretto")
     assert decode_logits(loaded, tokens).equal(logits)
     assert loaded.decoder == step.decoder
+
+
+def test_the_check_runs_fresh_processes_and_many_passes(monkeypatch, capsys):
+    arguments = "check --context 12 --processes 2 --together 2 --steps 100"
+    monkeypatch.setattr(sys, "argv", arguments.split())
+    assert check_repeatability.main() == 0
+    report = capsys.readouterr().out
+    assert "2 fresh processes: 1 different result(s)" in report
+    assert "108 steps in 9 passes" in report
+    assert "0 pass(es) with other tokens" in report
+
+
+def test_the_check_counts_passes_with_other_tokens(monkeypatch):
+    passes = iter([[5, 6], [5, 6], [5, 7], [5, 6]])
+    monkeypatch.setattr(check_repeatability, "one_pass", lambda _: torch.tensor([next(passes)]))
+    each = 2 + check_repeatability.PROMPT - 1
+    assert check_repeatability.soak(None, 4 * each, Progress(disable=True)) == (4 * each, 4, 1)
