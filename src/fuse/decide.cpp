@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fuse/evaluations.h"
 #include "fuse/operations.h"
 #include "fuse/product_tile.h"
 #include "fuse/rescore.h"
@@ -252,11 +253,11 @@ private:
             if (way(id) == Way::Inline) way(id) = Way::Map;
             return;
         }
-        double evaluations = 0;
+        double evaluated = 0;
         std::optional<std::int64_t> row;
         bool prologue = true;
         for (ValueId user : consumers_[id.index()]) {
-            evaluations += evaluations_by(user, id);
+            evaluated += evaluations_by(user, id);
             const std::int64_t length = prologue_row(user, id);
             prologue = prologue && length > 0 && (!row || *row == length);
             row = length;
@@ -264,14 +265,14 @@ private:
         behind_work_[id.index()] = from_inputs_[id.index()] && is_read_behind_work(id);
         const double own = reduction ? operations(as<Reduce>(id)->term) : operations(*expression(id));
         // Elements that are stored are evaluated once, too.
-        const double repeated = reduction ? evaluations : std::max(0.0, evaluations - spread(size(id)));
+        const double repeated = reduction ? evaluated : std::max(0.0, evaluated - spread(size(id)));
         const double recompute = repeated * own / machine_.flops;
         const double traffic =
             reduction ? 0 : (bytes_if_stored(id) - bytes_if_recomputed(id)) / machine_.bandwidth;
         const double hand_off =
             traffic + options_.recompute_up_to *
                           (behind_work_[id.index()]
-                               ? machine_.task_us + evaluations * kLoadOperations / machine_.flops
+                               ? machine_.task_us + evaluated * kLoadOperations / machine_.flops
                                : machine_.counter_us + machine_.task_us + machine_.load_latency_us);
         const bool chained = way(id) == Way::Inline;
         if (reduction) {
@@ -283,7 +284,7 @@ private:
             way(id) = Way::Inline;
         }
         if (way(id) != Way::Inline) return;
-        evaluations_[id.index()] = evaluations;
+        evaluations_[id.index()] = evaluated;
         row_length_[id.index()] = prologue ? *row : 0;
     }
 
@@ -343,38 +344,15 @@ private:
         return result_.way[user.index()] == Way::Inline ? row_length_[user.index()] : 0;
     }
 
-    /// Evaluations of one worker where all share `total`. Fewer than a worker has lanes take no less time.
-    [[nodiscard]] double spread(double total) const {
-        return std::max(total / machine_.workers, 32.0 * machine_.consumer_warps);
+    [[nodiscard]] double spread(std::int64_t total) const {
+        return worker_share(static_cast<double>(total), machine_);
     }
-    [[nodiscard]] double spread(std::int64_t total) const { return spread(static_cast<double>(total)); }
 
     /// How often one worker evaluates `id` on behalf of `user` in one launch.
     [[nodiscard]] double evaluations_by(ValueId user, ValueId id) const {
-        if (const auto* contract = as<Contract>(user)) {
-            return static_cast<double>(contract->space[0] * contract->space[1] * contract->space[3]);
-        }
-        if (const auto* attention = as<Attention>(user)) {
-            const auto [b, h, q, s, d] = attention->space;
-            const auto splits = static_cast<double>(std::max<std::int64_t>(attention->splits, 1));
-            const auto reads = [&](const Expr& expr) {
-                return std::any_of(expr.accesses.begin(), expr.accesses.end(),
-                                   [&](const Access& access) { return access.source == id.value; });
-            };
-            const double staged = (attention->query.source == id.value ? 1 : 0) +
-                                  (reads(attention->fresh.key) ? 1 : 0) +
-                                  (reads(attention->fresh.value) ? 1 : 0);
-            const double each = staged * static_cast<double>(d) * splits +
-                                (reads(attention->mask) ? static_cast<double>(s) : 0);
-            return spread(static_cast<double>(b * h * q) * each);
-        }
-        if (result_.way[user.index()] == Way::Inline) return evaluations_[user.index()];
-        if (const auto* reduce = as<Reduce>(user)) {
-            const std::int64_t terms = reduce->ragged ? reduce->ragged->expected : volume(reduce->extents);
-            return spread(static_cast<double>(size(user) * terms));
-        }
-        if (const auto* update = as<Update>(user)) return spread(static_cast<double>(volume(update->space)));
-        return spread(static_cast<double>(size(user)));
+        if (as<Contract>(user) == nullptr && result_.way[user.index()] == Way::Inline)
+            return evaluations_[user.index()];
+        return evaluations(graph_, user, id, machine_);
     }
 
     /// Forward, once inlining is known: element-wise work on a stored reduction joins its region.
