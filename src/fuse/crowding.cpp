@@ -20,6 +20,9 @@ bool is_crowded(const Graph& graph, const DraftRegion& draft) {
     return buffers.size() > abi::kMaxOperands;
 }
 
+/// A region joins a few expressions and adds its own weights and stores: half of the room is for each.
+constexpr std::size_t kMostBehindOne = abi::kMaxOperands / 2;
+
 /// The buffers behind each inlined value, or the value itself where it is stored.
 using Behind = std::vector<std::set<ValueId>>;
 
@@ -30,20 +33,10 @@ std::set<ValueId> behind_operands(const Graph& graph, const Behind& behind, Valu
     return all;
 }
 
-}  // namespace
-
-std::vector<ValueId> crowded_values(const Graph& graph, const Decisions& decisions,
-                                    const std::vector<DraftRegion>& drafts) {
-    std::vector<bool> in_crowd(graph.nodes.size(), false);
-    bool crowded = false;
-    for (const DraftRegion& draft : drafts) {
-        if (!is_crowded(graph, draft)) continue;
-        crowded = true;
-        for (ValueId value : draft.values) in_crowd[value.index()] = true;
-    }
-    if (!crowded) return {};
-    // A region joins a few expressions and adds its own weights and stores: half of the room is for each.
-    constexpr std::size_t kMostBehindOne = abi::kMaxOperands / 2;
+/// Values to store so that regions of the crowd read less. A value of theirs that has more than `most` buffers behind its
+/// operands gets the largest ones stored.
+std::vector<ValueId> stored_for(const Graph& graph, const Decisions& decisions,
+                                const std::vector<bool>& in_crowd, std::size_t most) {
     Behind behind(graph.nodes.size());
     std::vector<ValueId> stored;
     const auto store = [&](ValueId id) {
@@ -68,12 +61,32 @@ std::vector<ValueId> crowded_values(const Graph& graph, const Decisions& decisio
             for (ValueId operand : read) {
                 const bool helps = behind[operand.index()].size() > 1 &&
                                    std::holds_alternative<Pointwise>(graph[operand].op);
-                if (helps && behind_operands(graph, behind, id).size() > kMostBehindOne) store(operand);
+                if (helps && behind_operands(graph, behind, id).size() > most) store(operand);
             }
         }
         behind[i] = {home(graph, id)};
     }
     return stored;
+}
+
+}  // namespace
+
+std::vector<ValueId> crowded_values(const Graph& graph, const Decisions& decisions,
+                                    const std::vector<DraftRegion>& drafts) {
+    std::vector<bool> in_crowd(graph.nodes.size(), false);
+    bool crowded = false;
+    for (const DraftRegion& draft : drafts) {
+        if (!is_crowded(graph, draft)) continue;
+        crowded = true;
+        for (ValueId value : draft.values) in_crowd[value.index()] = true;
+    }
+    if (!crowded) return {};
+    // A product with several stores has room for less than half of it in each.
+    for (std::size_t most = kMostBehindOne; most > 0; most /= 2) {
+        std::vector<ValueId> stored = stored_for(graph, decisions, in_crowd, most);
+        if (!stored.empty()) return stored;
+    }
+    return {};
 }
 
 }  // namespace stretto

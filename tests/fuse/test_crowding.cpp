@@ -56,6 +56,24 @@ TEST(FuseCrowding, AValueOfManyFewOperandExpressionsReadsSomeOfThemStored) {
     EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
 }
 
+TEST(FuseCrowding, AProductOfSeveralStoresReadsItsLeftSideOrTheirOperandsStored) {
+    GraphBuilder b;
+    const auto sum_of = [&b](const std::string& name, int count) {
+        Tensor sum = b.input(Role::User, name, DType::F32, {1, 64});
+        for (int i = 1; i < count; ++i) {
+            const Tensor next = b.input(Role::User, name + std::to_string(i), DType::F32, {1, 64});
+            sum = b.apply(Op::Add, {sum, next}, DType::F32);
+        }
+        return sum;
+    };
+    const Tensor weight = b.input(Role::Parameter, "w", DType::F32, {64, 64});
+    const Tensor product = b.linear(sum_of("x", 7), weight, std::nullopt);
+    b.output(b.apply(Op::Add, {product, sum_of("y", 4)}, DType::F32), "first");
+    b.output(b.apply(Op::Mul, {product, sum_of("z", 5)}, DType::F32), "second");
+    const RegionGraph regions = fuse(b.finish(), builtin_machine("h200"));
+    EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
+}
+
 TEST(FuseCrowding, AShortOneIsRecomputed) {
     const RegionGraph few = fuse(residual_stream(4), builtin_machine("h200"));
     EXPECT_GT(most_buffers(few), 4U);
