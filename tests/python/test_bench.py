@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from stretto.bench import decode, shapes, statistics, train, workloads
+from stretto.bench import decode, results, shapes, statistics, systems, train, workloads
 from stretto.bench.plain import PlainDecoder
 
 SMALL = {
@@ -55,7 +55,7 @@ def test_an_interval_needs_values(groups):
 
 def row(system, median, fault=None):
     times = (median, median, median, 0.5, 1.0) if median else (None,) * 5
-    return decode.Row("Toy", 1, 128, system, *times, fault)
+    return decode.Row("Toy", 1, 128, system, *times, fault=fault)
 
 
 def test_the_table_shows_losses_and_faults():
@@ -66,9 +66,19 @@ def test_the_table_shows_losses_and_faults():
     assert lines[6] == "| broken | - | - | - | - | no memory |"
 
 
+def test_the_table_says_what_each_part_is_worth():
+    every = {name: 100.0 + 10 * number for number, name in enumerate(systems.SYSTEMS)}
+    lines = decode.markdown([row(name, median) for name, median in every.items()]).splitlines()
+    table = lines[lines.index("| without it | us per token | with it | ratio |") + 2 :]
+    assert len(table) == len(systems.ABLATIONS)
+    _, off, on = systems.ABLATIONS[1]
+    ratio = every[off] / every[on]
+    assert table[1] == f"| epoch-tagged words | {every[off]:.1f} | {every[on]:.1f} | {ratio:.2f} |"
+
+
 def test_results_are_written_whole(tmp_path):
     path = tmp_path / "results.json"
-    decode.write([row("Stretto", 100.0)], {"date": "2026-01-01"}, path)
+    results.write([row("Stretto", 100.0)], {"date": "2026-01-01"}, path)
     assert '"median_us": 100.0' in path.read_text()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -89,20 +99,30 @@ def test_the_error_ratio_is_that_of_the_worst_positions():
 
 def train_row(system, median, fault=None):
     numbers = (median, median, median, 0.5, 1e-3) if median else (None,) * 5
-    return train.Row("Toy", 64, system, *numbers, fault)
+    return train.Row("Toy", 64, system, *numbers, fault=fault)
 
 
 def test_the_table_of_updates_shows_losses_and_faults():
-    rows = [train_row("Stretto", 2.0), train_row("eager", 8.0), train_row("torch.compile", None, "too slow")]
-    lines = train.markdown(rows).splitlines()
-    assert [line.split("|")[2].strip() for line in lines[2:]] == ["Stretto", "eager", "torch.compile"]
-    assert lines[3].split("|")[6].strip() == "4.00"
-    assert "too slow" in lines[4]
+    rows = [
+        train_row("Stretto's tiles as kernels + graph", 1.0),
+        train_row("torch.compile", None, "too slow"),
+        train_row("eager", 8.0),
+        train_row("Stretto, many updates a launch", 2.0),
+    ]
+    lines = [line.strip("| ").split(" | ") for line in train.markdown(rows).splitlines()]
+    assert lines[2][1] == "ms per update"
+    assert [(line[0], line[-1]) for line in lines[4:]] == [
+        ("Stretto's tiles as kernels + graph", "0.50"),
+        ("Stretto, many updates a launch", "1.00"),
+        ("eager", "4.00"),
+        ("torch.compile", "too slow"),
+    ]
 
 
 def test_the_error_of_losses_is_relative_and_never_lost():
-    assert train.loss_error([2.0, 4.0], [2.0, 5.0]) == pytest.approx(0.2)
+    assert train.loss_error([2.0, 4.0], [2.0, 6.0]) == pytest.approx(0.5)
     assert train.loss_error([float("nan"), 4.0], [2.0, 4.0]) == float("inf")
+    assert train.loss_error([4.0, float("nan")], [4.0, 4.0]) == float("inf")
 
 
 def test_the_mixture_has_the_parameters_of_its_name():

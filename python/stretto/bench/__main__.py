@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from . import decode, kind, train, updates
+from . import decode, kind, results, train, updates
 from .provenance import provenance
 from .shapes import SHAPES
 from .systems import SYSTEMS, Case
@@ -19,7 +21,7 @@ H200_FLOPS = 989e12  #: 16-bit operations/s, dense, by its data sheet
 
 
 def main() -> int:
-    """Runs a benchmark; returns the exit status: 1 where a system has a fault."""
+    """Runs a benchmark; returns the exit status: 1 where a system has a fault, 130 after an interrupt."""
     arguments = _parse()
     if not torch.cuda.is_available():
         print("stretto bench: there is no GPU here; run it on the machine to be measured", file=sys.stderr)
@@ -32,15 +34,14 @@ def _train(arguments: argparse.Namespace) -> int:
     options = train.Options(
         arguments.processes, arguments.rounds, arguments.updates, arguments.flops, arguments.limit
     )
-    rows: list[train.Row] = []
+    results.interrupt_after(arguments.stop_after)
     with open(arguments.log, "w") as log:
-        for key in arguments.workloads:
-            print(key, "...", file=sys.stderr, flush=True)
-            rows += train.measure(key, arguments.systems, options, log)
-            if arguments.json:
-                train.write(rows, provenance(), arguments.json)
-    print(train.markdown(rows))
-    return 1 if any(row.fault for row in rows) else 0
+        return results.run_cases(
+            arguments.workloads,
+            lambda key, rows: train.measure(key, arguments.systems, options, log, rows),
+            train.markdown,
+            arguments.json,
+        )
 
 
 def _kind(arguments: argparse.Namespace) -> int:
@@ -49,7 +50,7 @@ def _kind(arguments: argparse.Namespace) -> int:
         if all(part in product.name for part in arguments.products):
             rows.append(kind.measure(product, arguments.rounds, arguments.repeats))
     if arguments.json:
-        kind.write(rows, provenance(), arguments.json)
+        results.write(rows, provenance(), arguments.json)
     print(kind.markdown(rows))
     return 0
 
@@ -69,15 +70,14 @@ def _decode(arguments: argparse.Namespace) -> int:
         for batch in arguments.batches
         for context in arguments.contexts
     ]
-    rows: list[decode.Row] = []
+    results.interrupt_after(arguments.stop_after)
     with open(arguments.log, "w") as log:
-        for case in cases:
-            print(case, "...", file=sys.stderr, flush=True)
-            rows += decode.measure(case, arguments.systems, options, log)
-            if arguments.json:
-                decode.write(rows, provenance(), arguments.json)
-    print(decode.markdown(rows))
-    return 1 if any(row.fault for row in rows) else 0
+        return results.run_cases(
+            cases,
+            lambda case, rows: decode.measure(case, arguments.systems, options, log, rows),
+            decode.markdown,
+            arguments.json,
+        )
 
 
 def _parse() -> argparse.Namespace:
@@ -93,19 +93,24 @@ def _parse() -> argparse.Namespace:
     add("--batches", nargs="+", type=int, default=[1])
     add("--contexts", nargs="+", type=int, default=[128], help="rows of the key/value cache, all valid")
     names = {"choices": SYSTEMS, "default": list(SYSTEMS), "metavar": "SYSTEM"}
-    add("--systems", nargs="+", **names, help=", ".join(SYSTEMS))
+    add("--systems", nargs="+", **names, help="; ".join(SYSTEMS))
     add("--processes", type=int, default=3, help="fresh processes of each system")
     add("--rounds", type=int, default=10, help="timings of each process")
     add("--steps", type=int, default=50, help="tokens of one timing")
     add("--bandwidth", type=float, default=H200_BANDWIDTH, help="bytes/us that this GPU reads")
-    add("--limit", type=float, default=600, help="seconds that a system may take to compile")
+    add(
+        "--limit",
+        type=float,
+        default=600,
+        help="seconds that a system may take to compile, or for one timing",
+    )
     add(
         "--together",
         action="store_true",
         help="let systems that tune themselves compile beside the others: faster, but timings meet",
     )
     add("--json", type=Path, help="write a list of objects, one for each model, case and system")
-    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
+    _add_stopping(add)
     _add_kind(commands)
     _add_train(commands)
     return parser.parse_args()
@@ -121,13 +126,23 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="WORKLOAD",
         help=", ".join(WORKLOADS))  # fmt: skip
     add("--systems", nargs="+", choices=updates.SYSTEMS, default=list(updates.SYSTEMS), metavar="SYSTEM",
-        help=", ".join(updates.SYSTEMS))  # fmt: skip
+        help="; ".join(updates.SYSTEMS))  # fmt: skip
     add("--processes", type=int, default=2, help="fresh processes of each system")
     add("--rounds", type=int, default=10, help="timings of each process")
     add("--updates", type=int, default=10, help="updates of one timing")
     add("--flops", type=float, default=H200_FLOPS, help="16-bit operations/s of this GPU's tensor cores")
-    add("--limit", type=float, default=600, help="seconds that a system may take to compile")
+    add(
+        "--limit",
+        type=float,
+        default=600,
+        help="seconds that a system may take to compile, or for one timing",
+    )
     add("--json", type=Path, help="write a list of objects, one for each workload and system")
+    _add_stopping(add)
+
+
+def _add_stopping(add: Callable[..., Any]) -> None:
+    add("--stop-after", type=int, metavar="SECONDS", help="end the run then, with what it has measured")
     add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -143,11 +141,6 @@ def _elapsed_us(run: Callable[[], Any]) -> float:
     end.record()
     torch.cuda.synchronize()
     return start.elapsed_time(end) * 1e3
-
-
-def write(rows: Iterable[Row], origin: dict[str, str], path: Path) -> None:
-    """Writes a list of objects, one for each product."""
-    path.write_text(json.dumps([asdict(row) | origin for row in rows], indent=1) + "\n")
 
 
 def markdown(rows: Iterable[Row]) -> str:

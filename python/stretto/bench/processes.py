@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any
 
-PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+from .statistics import median_interval
+
+NOT_MEASURED = "not measured: the run was stopped"
+PATIENCE = 10.0  #: seconds that processes have to end by themselves
 
 
 class WorkerFailed(RuntimeError):
     """A worker could not do what it was asked for."""
+
+
+def command(module: str, system: str, case: str) -> list[str]:
+    """What runs a worker: a module of this package."""
+    return [sys.executable, "-m", f"{__package__}.{module}", system, case]
 
 
 class WorkerProcess:
@@ -25,7 +34,7 @@ class WorkerProcess:
     def __init__(self, module: str, system: str, case: str, log: IO[str]):
         self.system = system
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.{module}", system, case],
+            command(module, system, case),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -37,7 +46,7 @@ class WorkerProcess:
         try:
             self._process.stdin.write(command + "\n")
             self._process.stdin.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter where the input was closed
             raise WorkerFailed(f"{self.system}: the process ended early; see the log") from error
 
     def answer(self, seconds: float | None = None) -> dict[str, Any]:
@@ -58,14 +67,28 @@ class WorkerProcess:
         self.send(command)
         return self.answer(seconds)
 
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.stdin.close()
+    def finish(self) -> None:
+        """Ends the input, after which the process ends by itself."""
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def close(self, seconds: float) -> None:
+        """Waits for the end of the process, for so long at most; then it is ended."""
         try:
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def close_all(workers: Iterable[WorkerProcess]) -> None:
+    """Ends the processes, together."""
+    workers = list(workers)
+    for worker in workers:
+        worker.finish()
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.close(max(deadline - time.monotonic(), 0))
 
 
 def timed_in_turns(
@@ -73,13 +96,16 @@ def timed_in_turns(
     faults: dict[str, str],
     rounds: int,
     timing: Callable[[str, WorkerProcess], float],
-) -> dict[str, list[list[float]]]:
-    """Timings by system, process and round. Every round times every process once, in an order that changes.
+    times: dict[str, list[list[float]]],
+) -> None:
+    """Adds timings by system, process and round to `times`: every round times every process once, in an
+    order that changes. What an exception leaves there are the rounds so far.
 
     `timing` asks a worker of the named system. Systems with faults are left out; new faults are added.
     """
-    times = {name: [[] for _ in group] for name, group in workers.items() if name not in faults}
-    turns = [(name, index) for name in times for index in range(len(workers[name]))]
+    turns = [
+        (name, index) for name, group in workers.items() if name not in faults for index in range(len(group))
+    ]
     order = random.Random(0)
     for _ in range(rounds):
         order.shuffle(turns)
@@ -87,10 +113,17 @@ def timed_in_turns(
             if name in faults:
                 continue
             try:
-                times[name][index].append(timing(name, workers[name][index]))
+                elapsed = timing(name, workers[name][index])
             except WorkerFailed as failure:
                 faults[name] = str(failure)
-    return {name: groups for name, groups in times.items() if name not in faults}
+                continue
+            times.setdefault(name, [[] for _ in workers[name]])[index].append(elapsed)
+
+
+def interval_of(groups: Sequence[Sequence[float]] | None) -> tuple[float, float, float] | tuple[None] * 3:
+    """Median and its interval of timings by process and round; nothing where a process has none."""
+    measured = groups and all(len(group) > 0 for group in groups)
+    return median_interval(groups) if measured else (None, None, None)
 
 
 def answer_commands(make: Callable[[], Any]) -> None:

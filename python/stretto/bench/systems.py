@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOKENS_OF_A_LAUNCH = 32
+MANY_TOKENS = f"Stretto, {TOKENS_OF_A_LAUNCH} tokens a launch"
 
 
 @dataclass(frozen=True)
@@ -198,11 +199,19 @@ SYSTEMS = {
         System("Stretto's tiles as kernels + graph", _kernels(overlapped=False)),
         System("Stretto's tiles as kernels + graph + PDL", _kernels(overlapped=True)),
         System("Stretto", _stretto()),
-        System(f"Stretto, {TOKENS_OF_A_LAUNCH} tokens a launch", _generating),
+        System(MANY_TOKENS, _generating),
         System("Stretto without words", _stretto("words")),
         System("Stretto without stream", _stretto("stream")),
     )
 }
+
+#: What is left out, the system without it, and the one that differs in nothing else.
+ABLATIONS = (
+    ("weights that run ahead through the ring", "Stretto without stream", "Stretto"),
+    ("epoch-tagged words", "Stretto without words", "Stretto"),
+    ("one kernel, not a graph of kernels with PDL", "Stretto's tiles as kernels + graph + PDL", "Stretto"),
+    ("several tokens in a launch", "Stretto", MANY_TOKENS),
+)
 
 
 def start(name: str, case: Case) -> Running:

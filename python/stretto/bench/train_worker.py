@@ -1,8 +1,8 @@
 """One process with one system that trains. It answers commands on standard input with one JSON line each.
 
-start            -> {"seconds": ...}        compiles
-check COUNT      -> {"losses": [...]}       the losses of the first COUNT updates
-time COUNT       -> {"ms": ...}             milliseconds per update over COUNT updates or more, back to back
+start          -> {"seconds": ..., "updates": ...}   compiles; how many updates one launch does
+check COUNT    -> {"losses": [...]}                  the losses of the first COUNT updates
+time COUNT     -> {"ms": ...}                        milliseconds per update over COUNT updates or more
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ class Worker:
 
     system: str
     workload: Workload
-    update: updates.Update | None = None
+    running: updates.Running | None = None
 
     def start(self) -> dict[str, float]:
         """Compiles."""
         began = time.perf_counter()
         make = updates.reference if self.system == REFERENCE else updates.SYSTEMS[self.system]
-        self.update = make(self.workload)
+        self.running = make(self.workload, "cuda")
         torch.cuda.synchronize()
-        return {"seconds": time.perf_counter() - began}
+        return {"seconds": time.perf_counter() - began, "updates": self.running.updates}
 
     def check(self, count: str) -> dict[str, list[float]]:
         """Runs the first updates."""
-        return {"losses": [self.update().item() for _ in range(int(count))]}
+        return {"losses": updates.losses(self.running, int(count))}
 
     def time(self, count: str) -> dict[str, float]:
         """Times updates between two events of the device, for LEAST_MS at least: the first launch of a series
-        has the host's time in it."""
-        self.update()
-        updates = max(int(count), math.ceil(LEAST_MS / max(self._elapsed_ms(1), 1e-3)))
-        return {"ms": self._elapsed_ms(updates) / updates}
+        has the host's time in it. Sequences are timed as a whole: their steps differ."""
+        self.running.launch()
+        needed = LEAST_MS / max(self._elapsed_ms(1) / self.running.updates, 1e-3)
+        whole = max(self.running.updates, self.workload.steps or 1)
+        launches = math.ceil(max(int(count), needed) / whole) * whole // self.running.updates
+        return {"ms": self._elapsed_ms(launches) / (launches * self.running.updates)}
 
-    def _elapsed_ms(self, updates: int) -> float:
+    def _elapsed_ms(self, launches: int) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         start.record()
-        for _ in range(updates):
-            self.update()
+        for _ in range(launches):
+            self.running.launch()
         end.record()
         end.synchronize()
         return start.elapsed_time(end)

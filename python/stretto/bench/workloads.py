@@ -1,46 +1,103 @@
-"""Training updates to measure: model, objective and batch, with random weights."""
+"""Training updates to measure: model, objective, optimizer and batch, with random weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import stretto
+
+from .mixture import Mixture, MixtureShape, mixture_loss, mixture_operations
+from .online import LastBlock, step_loss, step_operations, steps_of
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
+
 Objective = Callable[..., Tensor]
+
+UPDATES_OF_A_LAUNCH = 16  #: where updates do not follow a sequence
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An optimizer, as Stretto has it (made with a norm to clip to) and as PyTorch has it (of parameters)."""
+
+    ours: Callable[[float | None], stretto.Optimizer]
+    theirs: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+
+
+def _fused_adamw(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    device = parameters[0].device
+    rate = torch.tensor(1e-4, device=device)
+    return torch.optim.AdamW(parameters, lr=rate, fused=True, capturable=device.type == "cuda")
+
+
+ADAMW = Rule(lambda norm: stretto.AdamW(lr=1e-4, clip_norm=norm), _fused_adamw)
+
+
+def descent(rate: float) -> Rule:
+    """Plain gradient descent."""
+    return Rule(
+        lambda norm: stretto.SGD(lr=rate, clip_norm=norm),
+        lambda parameters: torch.optim.SGD(parameters, lr=rate, fused=True),
+    )
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One update. Batches are on the GPU, and the model's parameters are F32."""
+    """One update. Models and batches are made on a device; parameters that are trained are F32."""
 
     name: str
     tokens: int  #: positions, or samples, of one update
-    model: Callable[[], nn.Module]
+    model: Callable[[str], nn.Module]
     objective: Objective
-    batch: Callable[[], tuple[Tensor, ...]]
+    batch: Callable[
+        [str], tuple[Tensor, ...]
+    ]  #: of an update, or of all `steps` of a sequence, stacked in front
     operations: float  #: multiplications and additions of one update's products
     compute: torch.dtype = torch.bfloat16  #: of forward and backward
     clip_norm: float | None = None
+    rule: Rule = ADAMW
+    steps: int | None = None  #: of a sequence, one after the other; None: every update takes the same batch
+
+    @property
+    def updates_of_a_launch(self) -> int:
+        """How many systems do that take several at once."""
+        return self.steps or UPDATES_OF_A_LAUNCH
+
+    def samples(self, device: str) -> list[tuple[Tensor, ...]]:
+        """What the updates take in turn, each with memory of its own."""
+        batch = self.batch(device)
+        if self.steps is None:
+            return [batch]
+        return [tuple(part[step].clone() for part in batch) for step in range(self.steps)]
+
+    def stacked(self, device: str) -> tuple[Tensor, ...]:
+        """What the updates of one launch take, stacked in front."""
+        batch = self.batch(device)
+        if self.steps is not None:
+            return batch
+        return tuple(part.expand(UPDATES_OF_A_LAUNCH, *part.shape).contiguous() for part in batch)
 
 
-def _seeded(module: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
-    def make() -> nn.Module:
+def _seeded(module: Callable[[], nn.Module]) -> Callable[[str], nn.Module]:
+    def make(device: str) -> nn.Module:
         torch.manual_seed(0)
-        return module().cuda()
+        return module().to(device)
 
     return make
 
 
-def _tokens(vocabulary: int, batch: int, length: int) -> Callable[[], tuple[Tensor, ...]]:
-    def make() -> tuple[Tensor, ...]:
-        generator = torch.Generator("cuda").manual_seed(1)
+def _tokens(vocabulary: int, batch: int, length: int) -> Callable[[str], tuple[Tensor, ...]]:
+    def make(device: str) -> tuple[Tensor, ...]:
+        generator = torch.Generator().manual_seed(1)
         shape = (batch, length)
-        return tuple(
-            torch.randint(0, vocabulary, shape, generator=generator, device="cuda") for _ in range(2)
-        )
+        return tuple(torch.randint(0, vocabulary, shape, generator=generator).to(device) for _ in range(2))
 
     return make
 
@@ -53,9 +110,9 @@ def _mlp() -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def _vectors() -> tuple[Tensor, ...]:
-    generator = torch.Generator("cuda").manual_seed(1)
-    return tuple(torch.randn(64, 256, generator=generator, device="cuda") for _ in range(2))
+def _vectors(device: str) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(1)
+    return tuple(torch.randn(64, 256, generator=generator).to(device) for _ in range(2))
 
 
 def _squared_error(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -65,11 +122,14 @@ def _squared_error(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 # ---- GPT-2 small
 
 
-def _gpt2() -> nn.Module:
+def gpt2(**sizes: int) -> GPT2LMHeadModel:
+    """transformers' model with random weights; sizes that are not given are GPT-2 small's."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    return GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa", use_cache=False, **rates))
+    special = {"bos_token_id": None, "eos_token_id": None}
+    config = GPT2Config(attn_implementation="sdpa", use_cache=False, **special, **rates, **sizes)
+    return GPT2LMHeadModel(config)
 
 
 def _gpt2_loss(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
@@ -77,121 +137,40 @@ def _gpt2_loss(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.view(-1))
 
 
-# ---- TinyMoE-200M: the shape of a Mixtral of 12 layers with 16 experts, in plain modules
+# ---- GPT-2's last block, adapted online
+
+DIFFERENT_TOKENS = 64  #: in a sequence to adapt to: few, so that there is something to learn
 
 
-@dataclass(frozen=True)
-class MixtureShape:
-    """Sizes of a mixture-of-experts language model."""
+def online(
+    name: str, *, vocabulary: int = 50257, hidden: int = 768, length: int = 1024, **sizes: int
+) -> Workload:
+    """The workload of `stretto.bench.online` for a GPT-2 with random weights and a sequence of random
+    tokens; other `sizes` are those of transformers' GPT2Config, by default GPT-2 small's.
+    """
+    sizes |= {"vocab_size": vocabulary, "n_embd": hidden, "n_positions": length}
+    make = _seeded(lambda: gpt2(**sizes).eval())
 
-    hidden: int = 384
-    layers: int = 12
-    heads: int = 8
-    key_heads: int = 4
-    head: int = 48
-    width: int = 768
-    experts: int = 16
-    chosen: int = 2
-    vocabulary: int = 32000
-    context: int = 1024
+    def batch(device: str) -> tuple[Tensor, ...]:
+        generator = torch.Generator().manual_seed(1)
+        known = torch.randint(0, vocabulary, (DIFFERENT_TOKENS,), generator=generator)
+        tokens = known[torch.randint(0, DIFFERENT_TOKENS, (length + 1,), generator=generator)]
+        return steps_of(make(device), tokens.to(device))
 
-
-class Experts(nn.Module):
-    """Top-k experts of gated linear units, their rows sorted by expert for grouped products."""
-
-    def __init__(self, shape: MixtureShape):
-        super().__init__()
-        self.shape = shape
-        self.router = nn.Linear(shape.hidden, shape.experts, bias=False)
-        self.up = nn.Parameter(torch.randn(shape.experts, shape.hidden, 2 * shape.width) * 0.02)
-        self.down = nn.Parameter(torch.randn(shape.experts, shape.width, shape.hidden) * 0.02)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[batch, length, hidden] to the same."""
-        rows = x.reshape(-1, self.shape.hidden)
-        weights, experts = self.router(rows).float().softmax(-1).topk(self.shape.chosen, -1)
-        weights = weights / weights.sum(-1, keepdim=True)
-        expert_of = experts.reshape(-1)
-        order = expert_of.argsort(stable=True)
-        token_of = order // self.shape.chosen
-        counts = torch.zeros(self.shape.experts, device=x.device, dtype=torch.int32)
-        counts = counts.scatter_add_(0, expert_of, torch.ones_like(expert_of, dtype=torch.int32))
-        ends = counts.cumsum(0).to(torch.int32)
-        kind = torch.bfloat16  # what grouped products take
-        both = torch._grouped_mm(rows[token_of].to(kind), self.up.to(kind), offs=ends)
-        gate, up = both.chunk(2, -1)
-        found = torch._grouped_mm(F.silu(gate) * up, self.down.to(kind), offs=ends)
-        found = found * weights.reshape(-1)[order].unsqueeze(-1).to(found.dtype)
-        total = torch.zeros_like(rows, dtype=found.dtype).index_add(0, token_of, found)
-        return total.view(x.shape)
+    return Workload(
+        name,
+        1,
+        lambda device: LastBlock(make(device)),
+        step_loss,
+        batch,
+        step_operations(hidden, vocabulary, length),
+        compute=torch.float32,
+        rule=descent(1e-2),
+        steps=length,
+    )
 
 
-class MixtureLayer(nn.Module):
-    """Attention with grouped heads and rotary positions, and experts."""
-
-    def __init__(self, shape: MixtureShape):
-        super().__init__()
-        self.shape = shape
-        self.before_attention = nn.RMSNorm(shape.hidden)
-        self.before_experts = nn.RMSNorm(shape.hidden)
-        self.qkv = nn.Linear(shape.hidden, (shape.heads + 2 * shape.key_heads) * shape.head, bias=False)
-        self.out = nn.Linear(shape.heads * shape.head, shape.hidden, bias=False)
-        self.experts = Experts(shape)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """[batch, length, hidden] to the same; cos and sin are [length, head]."""
-        s = self.shape
-        batch, length, _ = x.shape
-        keys = s.key_heads * s.head
-        q, k, v = self.qkv(self.before_attention(x)).split([s.heads * s.head, keys, keys], -1)
-
-        def rotated(z: Tensor) -> Tensor:
-            first, second = z.chunk(2, -1)
-            return z * cos + torch.cat((-second, first), -1) * sin
-
-        q = rotated(q.view(batch, length, s.heads, s.head).transpose(1, 2))
-        k = rotated(k.view(batch, length, s.key_heads, s.head).transpose(1, 2))
-        v = v.view(batch, length, s.key_heads, s.head).transpose(1, 2)
-        k, v = (z.repeat_interleave(s.heads // s.key_heads, 1) for z in (k, v))
-        mixed = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
-        return x + self.experts(self.before_experts(x))
-
-
-class Mixture(nn.Module):
-    """A language model whose feed-forward parts are mixtures of experts."""
-
-    def __init__(self, shape: MixtureShape):
-        super().__init__()
-        self.embedding = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.layers = nn.ModuleList(MixtureLayer(shape) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.hidden)
-        self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
-        frequencies = 1 / 10000 ** (torch.arange(0, shape.head, 2).float() / shape.head)
-        angles = torch.outer(torch.arange(shape.context).float(), frequencies).repeat(1, 2)
-        self.register_buffer("cos", angles.cos().bfloat16())
-        self.register_buffer("sin", angles.sin().bfloat16())
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits [batch, length, vocabulary]."""
-        x = self.embedding(tokens)
-        length = tokens.shape[1]
-        for layer in self.layers:
-            x = layer(x, self.cos[:length], self.sin[:length])
-        return self.head(self.norm(x))
-
-
-def _mixture_loss(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
-    logits = model(tokens)
-    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.view(-1))
-
-
-def _mixture_operations(shape: MixtureShape, batch: int, length: int) -> float:
-    projections = shape.hidden * shape.head * 2 * (shape.heads + shape.key_heads)
-    experts = shape.chosen * 3 * shape.hidden * shape.width + shape.hidden * shape.experts
-    attention = length * shape.heads * shape.head  # causal: half of the positions, two products
-    each = shape.layers * (projections + experts + attention) + shape.hidden * shape.vocabulary
-    return 6.0 * batch * length * each
+# ---- TinyMoE-200M
 
 
 def _mixture(batch: int) -> Workload:
@@ -200,9 +179,9 @@ def _mixture(batch: int) -> Workload:
         f"TinyMoE-200M, {batch} x {shape.context}",
         batch * shape.context,
         _seeded(lambda: Mixture(shape)),
-        _mixture_loss,
+        mixture_loss,
         _tokens(shape.vocabulary, batch, shape.context),
-        _mixture_operations(shape, batch, shape.context),
+        mixture_operations(shape, batch, shape.context),
         clip_norm=1.0,
     )
 
@@ -220,11 +199,12 @@ WORKLOADS = {
     "gpt2": Workload(
         "GPT-2 small, 1 x 1024",
         1024,
-        _seeded(_gpt2),
+        _seeded(gpt2),
         _gpt2_loss,
         _tokens(50257, 1, 1024),
         6.0 * 1024 * (12 * (12 * 768 * 768 + 1024 * 768) + 768 * 50257),
     ),
     "tinymoe": _mixture(2),
     "tinymoe8": _mixture(8),
+    "online": online("GPT-2 small's last block online, 1024 steps"),
 }
