@@ -1,9 +1,14 @@
 """The parts of the benchmarks that need no GPU."""
 
+import re
+import shlex
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from stretto.bench import decode, results, shapes, statistics, systems, train, workloads
+from stretto.bench import decode, results, shapes, statistics, systems, train, updates, workloads
+from stretto.bench.__main__ import parse
 from stretto.bench.plain import PlainDecoder
 
 SMALL = {
@@ -74,6 +79,16 @@ def test_the_table_says_what_each_part_is_worth():
     _, off, on = systems.ABLATIONS[1]
     ratio = every[off] / every[on]
     assert table[1] == f"| epoch-tagged words | {every[off]:.1f} | {every[on]:.1f} | {ratio:.2f} |"
+
+
+def test_the_command_of_the_page_is_one():
+    page = Path(__file__).parents[2] / "benchmarks" / "README.md"
+    (command,) = re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))
+    arguments = parse(words[words.index("stretto.bench") + 1 :])
+    assert arguments.workloads == ["mlp", "online"]
+    assert set(arguments.systems) <= updates.SYSTEMS.keys()
+    assert arguments.stop_after == 500
 
 
 def test_results_are_written_whole(tmp_path):

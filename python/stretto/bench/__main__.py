@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ H200_FLOPS = 989e12  #: 16-bit operations/s, dense, by its data sheet
 
 def main() -> int:
     """Runs a benchmark; returns the exit status: 1 where a system has a fault, 130 after an interrupt."""
-    arguments = _parse()
+    arguments = parse(sys.argv[1:])
     if not torch.cuda.is_available():
         print("stretto bench: there is no GPU here; run it on the machine to be measured", file=sys.stderr)
         return 1
@@ -80,7 +80,8 @@ def _decode(arguments: argparse.Namespace) -> int:
         )
 
 
-def _parse() -> argparse.Namespace:
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="stretto bench", description=__doc__)
     commands = parser.add_subparsers(dest="benchmark", required=True)
     command = commands.add_parser(
@@ -113,7 +114,7 @@ def _parse() -> argparse.Namespace:
     _add_stopping(add)
     _add_kind(commands)
     _add_train(commands)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
