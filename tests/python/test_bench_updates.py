@@ -94,11 +94,12 @@ def test_a_launch_of_all_steps_has_the_bits_of_a_launch_a_step():
     assert all(torch.equal(tensor, state[name]) for name, tensor in update.state.items())
 
 
-def test_a_restart_takes_everything_back():
-    model = MLP.model("cpu")
-    update = updates.TorchUpdate(MLP, model, torch.float32, model)
+@pytest.mark.parametrize("workload", [ONLINE, MLP], ids=["descent", "adamw"])
+def test_a_restart_takes_everything_back(workload):
+    model = workload.model("cpu")
+    update = updates.TorchUpdate(workload, model, torch.float32, model)
     restart = update.restart()
-    batch = MLP.batch("cpu")
-    losses = [update(*batch).item() for _ in range(3)]
+    samples = workload.samples("cpu") * 3
+    losses = [update(*sample).item() for sample in samples[:3]]
     restart()
-    assert [update(*batch).item() for _ in range(3)] == losses
+    assert [update(*sample).item() for sample in samples[:3]] == losses

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any
 
@@ -137,5 +138,6 @@ def answer_commands(make: Callable[[], Any]) -> None:
         try:
             answer = getattr(worker, command)(*arguments)
         except Exception as error:
+            traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
         print(json.dumps(answer), file=answers, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -151,6 +152,7 @@ def online(
     sizes |= {"vocab_size": vocabulary, "n_embd": hidden, "n_positions": length}
     make = _seeded(lambda: gpt2(**sizes).eval())
 
+    @functools.cache  # the frozen blocks take a while to make
     def batch(device: str) -> tuple[Tensor, ...]:
         generator = torch.Generator().manual_seed(1)
         known = torch.randint(0, vocabulary, (DIFFERENT_TOKENS,), generator=generator)
