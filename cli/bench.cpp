@@ -38,7 +38,8 @@ void add_bench(CLI::App& app) {
 
 void add_check_update(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
-        "check-update", "Compare a training update with PyTorch over a trajectory (needs Python)");
+        "check-update",
+        "Compare a training update with PyTorch, region by region and over a trajectory (needs Python)");
     command->prefix_command();
     command->set_help_flag();
     command->callback([command] { run_in_python("stretto.check_update", command->remaining()); });

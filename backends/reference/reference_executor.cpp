@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "backends/reference/bind.h"
@@ -84,14 +85,33 @@ private:
         workspace.guard = &watch;
         Picker picker(options_, plan_.workers.size());
         Play play(plan_, &writers_);
+        std::vector<std::int64_t> left;  // tasks by region
+        for (const Range& tasks : plan_.graph.tasks_of) left.push_back(tasks.end - tasks.begin);
         while (const auto worker = picker.pick(play)) {
             const TaskId task = play.next(*worker).task;
             watch.begin(task, *worker);
             twins_.run(plan_.graph[task], bases, workspace);
             play.complete(*worker);
+            const RegionId region = plan_.graph[task].region;
+            if (--left.at(region.index()) == 0 && options_.stored) show(region, bases);
         }
         const std::string blocked = play.blocked();
         if (!blocked.empty()) throw RunError("the plan is stuck: no worker can go on" + blocked);
+    }
+
+    /// Before the region's readers, and whoever uses the memory again.
+    void show(RegionId region, const std::vector<std::byte*>& bases) const {
+        std::set<BufferId> written;
+        for (const Use& use : uses(plan_.graph.regions[region])) {
+            if (use.write) written.insert(BufferId(use.access->source));
+        }
+        for (const BufferId id : written) {
+            const Buffer& buffer = plan_.graph.regions[id];
+            if (buffer.role != BufferRole::Arena) continue;
+            // Words hold their elements densely here.
+            const auto size = static_cast<std::size_t>(volume(buffer.shape)) * size_of(buffer.dtype);
+            options_.stored(region, id, {bases[id.index()], size});
+        }
     }
 
     Plan plan_;

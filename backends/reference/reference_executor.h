@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "backends/executor.h"
 
@@ -20,6 +22,8 @@ struct ReferenceOptions {
     Order order = Order::TaskNumber;
     std::uint64_t seed = 0;
     std::int32_t consumer_warps = 8;  ///< of the machine that the plan is for: it decides the order of sums
+    /// Unless empty, called when a region is done, for each arena buffer that it writes: the buffer's elements.
+    std::function<void(RegionId, BufferId, std::span<const std::byte>)> stored{};
 };
 
 /// Runs a plan one task at a time, in any order that its queues and waits allow, and watches every element that a task

@@ -2,11 +2,14 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -98,9 +101,30 @@ private:
     std::unique_ptr<Executor> executor_;
 };
 
+/// Region, buffer, type, shape and elements.
+using Stored = std::tuple<std::string, std::string, std::string, Shape, nb::bytes>;
+
+/// What each region stores in one run on the reference backend, in the order in which regions are done.
+std::vector<Stored> stored_values(const PythonProgram& python, const Kept& bound) {
+    const RegionGraph& graph = python.program.plan.graph.regions;
+    std::vector<Stored> stored;
+    ReferenceOptions options;
+    options.consumer_warps = python.program.machine.consumer_warps;
+    options.stored = [&](RegionId region, BufferId id, std::span<const std::byte> bytes) {
+        const Buffer& buffer = graph[id];
+        stored.emplace_back(graph[region].name, buffer.name, std::string(name(buffer.dtype)), buffer.shape,
+                            nb::bytes(bytes.data(), bytes.size()));
+    };
+    Bindings bindings(graph.buffers.size());
+    for (const auto& [buffer, address] : bound) bindings.at(buffer) = pointer(address);
+    make_reference_executor(python.program.plan, options)->run(bindings, nullptr);
+    return stored;
+}
+
 }  // namespace
 
 void bind_executor(nb::module_& m) {
+    m.def("stored_values", &stored_values, nb::arg("program"), nb::arg("bound"));
     nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
         .def(nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool,
                       const std::string&>(),

@@ -160,6 +160,13 @@ def tune(
 ) -> tuple[str, str]:
     """Texts of the best options and of the report."""
 
+def stored_values(
+    program: Program, bound: list[tuple[int, int]]
+) -> list[tuple[str, str, str, list[int], bytes]]:
+    """Region, buffer, dtype, shape and elements of what each region stores in one run on the reference
+    backend. `bound` are buffer numbers and addresses in host memory, of all but intermediates.
+    """
+
 def free_host_memory() -> int | None: ...
 def load(path: str) -> Program: ...
 def compile_kernel(program: Program, arch: str, use_cache: bool) -> Kernel: ...

@@ -84,6 +84,15 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class RegionValue:
+    """What a region stores for other regions."""
+
+    region: str
+    buffer: str
+    value: torch.Tensor
+
+
+@dataclass(frozen=True)
 class _Bound:
     """An executor, and the addresses of the states that it was made with."""
 
@@ -188,6 +197,22 @@ class Step:
             tracer = self._executors[True].executor
             tracer.synchronize()
             return tracer.trace()
+
+    def region_values(self, *args: Any, **kwargs: Any) -> list[RegionValue]:
+        """What each region stores for others in one run on the reference backend, in the order of the run.
+
+        It works on copies: state stays as it is.
+        """
+        given = self._signature.flatten(args, kwargs)
+        self.synchronize()
+        bound = {slot.index: self._tensors[slot.name].cpu().clone() for slot in self._kept}
+        bound |= {slot.index: self._input(slot, given[at]).cpu().clone() for slot, at in self._given}
+        bound |= {slot.index: torch.empty(slot.shape, dtype=slot.dtype) for slot in self._outputs}
+        addresses = [(index, tensor.data_ptr()) for index, tensor in bound.items()]
+        return [
+            RegionValue(region, buffer, _tensor(data, torch_type(dtype), shape))
+            for region, buffer, dtype, shape, data in _core.stored_values(self._program, addresses)
+        ]
 
     def as_kernels(self, *, overlapped: bool) -> Step:
         """The same tasks as one kernel for each phase: what the one kernel is measured against.
@@ -356,6 +381,12 @@ class Step:
             current.wait_stream(torch.cuda.ExternalStream(self._last_stream, device=self._device))
         self._last_stream = current.cuda_stream
         return current.cuda_stream
+
+
+def _tensor(data: bytes, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+    if not data:
+        return torch.empty(*shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(tuple(shape))
 
 
 def _outer_slots(program: _core.Program) -> list[Slot]:

@@ -1,3 +1,4 @@
+import re
 import sys
 
 import pytest
@@ -17,11 +18,15 @@ def test_a_right_update_passes():
     check = checked()
     assert check.first is None
     assert check.worst.error <= check.worst.allowed
+    assert check.first_region is None
+    assert all(region.operation is not None for region in check.regions)
     assert {"loss", "model.0.weight", "optimizer.exp_avg.2.bias"} <= {d.name for d in check.deviations}
 
 
 def test_bfloat16_is_judged_by_eagers_own_error():
-    assert checked(compute_dtype=torch.bfloat16).first is None
+    check = checked(compute_dtype=torch.bfloat16)
+    assert check.first is None
+    assert check.first_region is None
 
 
 def test_the_first_tensor_that_is_off_is_named(monkeypatch):
@@ -53,4 +58,6 @@ def test_the_command_checks_what_a_file_describes(tmp_path, capsys):
         "            'batches': batches(4)}\n"
     )
     assert main([f"{file}:small", "--updates", "2"]) == 0
-    assert "2 updates agree with PyTorch" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "2 updates agree with PyTorch" in out
+    assert re.search(r"^(\d+) of \1 tensors between regions are results of PyTorch's operations", out)
