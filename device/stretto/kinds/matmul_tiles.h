@@ -30,12 +30,16 @@ class MatMulTiles {
         I32 end = kBlocks;
     };
 
-    /// What k counts for the rows that this thread stages, and for any row of the task.
+    static constexpr bool kSixteenBytes =
+        F::kLeftGrain * sizeof(Element) == 16 && F::kWeightGrain * sizeof(Element) == 16;
+
+    /// What k counts for the rows that this thread stages, for any row of the task, and for all that a whole tile has.
     template <class Config>
     struct Ranges {
         static constexpr I32 kRounds = F::kRagged ? kStageRounds<Config, F::kTileRows> : 1;
         Depth rows[kRounds];
         Depth all = {0, F::kK};
+        Depth whole = {0, 0};  ///< nothing for a tile that is cut off
 
         __device__ __forceinline__ Ranges(const F& f, I32 b, const MatMulTile<F>& tile) {
             if constexpr (F::kRagged) {
@@ -48,8 +52,10 @@ class MatMulTiles {
                     rows[round] = of(StagedPiece<Config, Element, F::kLeftColumn>(round).row);
                 }
                 all = F::kRaggedRows ? of_any(of) : of(0);
+                if (is_whole(tile)) whole = F::kRaggedRows ? of_each(of) : all;
             } else {
                 rows[0] = all;
+                if (is_whole(tile)) whole = all;
             }
         }
 
@@ -59,7 +65,27 @@ class MatMulTiles {
             return {all.begin / kDepth, (all.end + kDepth - 1) / kDepth};
         }
 
+        /// Does every element of a block count, in copies of 16 bytes?
+        [[nodiscard]] __device__ __forceinline__ bool has_whole(I32 block) const {
+            return kSixteenBytes && block * kDepth >= whole.begin && (block + 1) * kDepth <= whole.end;
+        }
+
     private:
+        static __device__ __forceinline__ bool is_whole(const MatMulTile<F>& tile) {
+            return tile.rows() == F::kTileRows && tile.columns() == F::kTileColumns;
+        }
+
+        template <class Of>
+        static __device__ __forceinline__ Depth of_each(const Of& of) {
+            Depth each{0, F::kK};
+#pragma unroll
+            for (I32 m = threadIdx.x % 32; m < F::kTileRows; m += 32) {
+                const Depth row = of(m);
+                each = {max(each.begin, row.begin), min(each.end, row.end)};
+            }
+            return {__reduce_max_sync(0xffffffffu, each.begin), __reduce_min_sync(0xffffffffu, each.end)};
+        }
+
         template <class Of>
         static __device__ __forceinline__ Depth of_any(const Of& of) {
             Depth any{F::kK, 0};
@@ -118,8 +144,16 @@ private:
     template <class Config>
     static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile,
                                                  const Ranges<Config>& ranges, I32 block, U32 to) {
-        if (block < ranges.blocks().end) {
-            const I32 k0 = block * kDepth;
+        const I32 k0 = block * kDepth;
+        if (ranges.has_whole(block)) {
+            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn>(
+                to, [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+            for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
+                stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn>(
+                    to + kLeftBytes + J * kWeightBytes,
+                    [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
+            });
+        } else if (block < ranges.blocks().end) {
             stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged>(
                 to, tile.rows(),
                 [&](I32 round) {

@@ -46,18 +46,20 @@ public:
     /// of the blocks before.
     template <int Weights>
     static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
-        left += group() % kGroupsDown * 64 * abi::kLineBytes;
         const I32 from = first_column();
-        weights += WeightColumn ? from / kPanel * kPanel * abi::kLineBytes + from % kPanel * 2
-                                : from * abi::kLineBytes;
+        const U32 a = block_descriptor<LeftColumn>(left + group() % kGroupsDown * 64 * abi::kLineBytes);
+        const U32 b = block_descriptor<WeightColumn>(
+            weights + (WeightColumn ? from / kPanel * kPanel * abi::kLineBytes + from % kPanel * 2
+                                    : from * abi::kLineBytes));
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int w = 0; w < Weights; ++w) {
-            const U32 weight = weights + w * Columns * abi::kLineBytes;
 #pragma unroll
             for (I32 k = 0; k < kPanel; k += 16) {
-                const U64 a = block_descriptor<LeftColumn>(left + (LeftColumn ? k * abi::kLineBytes : k * 2));
-                multiply_columns<0>(sums[w][0], a, weight + (WeightColumn ? k * abi::kLineBytes : k * 2));
+                constexpr I32 kLeftStep = LeftColumn ? abi::kLineBytes : 2;
+                constexpr I32 kWeightStep = WeightColumn ? abi::kLineBytes : 2;
+                multiply_columns<0>(sums[w][0], a + k * kLeftStep / 16,
+                                    b + (w * Columns * abi::kLineBytes + k * kWeightStep) / 16);
             }
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -67,17 +69,20 @@ public:
 private:
     static constexpr I32 kPanel = kLineElements<T>;
 
-    static __device__ __forceinline__ I32 group() { return static_cast<I32>(threadIdx.x / 128); }
+    /// The same for all lanes, and known to be, so that descriptors are made once for a warp.
+    static __device__ __forceinline__ I32 group() {
+        return __shfl_sync(0xffffffffu, static_cast<I32>(threadIdx.x / 128), 0);
+    }
 
     /// Columns from `From` on, in instructions of 128, 64 and 32.
     template <I32 From>
-    static __device__ __forceinline__ void multiply_columns(float (&sums)[kAcross][4], U64 a, U32 weight) {
+    static __device__ __forceinline__ void multiply_columns(float (&sums)[kAcross][4], U32 a, U32 b) {
         if constexpr (From < kColumns) {
             constexpr I32 kLeft = kColumns - From;
             constexpr I32 kWide = kLeft >= 128 ? 128 : kLeft >= 64 ? 64 : 32;
-            const U64 b = block_descriptor<WeightColumn>(weight + From * abi::kLineBytes);
-            multiply_group<T, kWide, LeftColumn, WeightColumn>(sums + From / 8, a, b);
-            multiply_columns<From + kWide>(sums, a, weight);
+            multiply_group<T, kWide, LeftColumn, WeightColumn>(sums + From / 8, a,
+                                                               b + From * abi::kLineBytes / 16);
+            multiply_columns<From + kWide>(sums, a, b);
         }
     }
 };

@@ -75,7 +75,8 @@ struct Depth {
 template <class Config, I32 Rows>
 inline constexpr I32 kStageRounds = (Rows * abi::kLineBytes / 16 + Config::kThreads - 1) / Config::kThreads;
 
-/// This thread's piece of a block in one round: its line, and the row and the k of its first element.
+/// This thread's piece of a block in one round: its line, and the row and the k of its first element. From one round to the
+/// next these move by constants, wherever the compiler unrolls.
 template <class Config, class T, bool Column>
 struct StagedPiece {
     I32 number;
@@ -83,12 +84,31 @@ struct StagedPiece {
     I32 row;
     I32 k;
 
-    __device__ __forceinline__ explicit StagedPiece(I32 round)
-        : number(round * Config::kThreads + static_cast<I32>(threadIdx.x)), line(number / 8) {
-        const I32 first = number % 8 * kPieceElements<T>;
-        row = Column ? line / kLineElements<T> * kLineElements<T> + first : line;
-        k = Column ? line % kLineElements<T> : first;
+    __device__ __forceinline__ explicit StagedPiece(I32 round) {
+        const I32 thread = static_cast<I32>(threadIdx.x);
+        const I32 own = static_cast<I32>(threadIdx.x / 8);
+        const I32 first = static_cast<I32>(threadIdx.x % 8) * kPieceElements<T>;
+        number = round * Config::kThreads + thread;
+        line = round * kLines + own;
+        row = line;
+        k = first;
+        if constexpr (Column && kLines <= kPanel && kPanel % kLines == 0) {
+            row = round * kLines / kPanel * kPanel + first;
+            k = round * kLines % kPanel + own;
+        } else if constexpr (Column) {
+            row = line / kPanel * kPanel + first;
+            k = line % kPanel;
+        }
     }
+
+    /// Its address in the block.
+    [[nodiscard]] __device__ __forceinline__ U32 in(U32 block) const {
+        return piece_address(block, line, static_cast<I32>(threadIdx.x % 8));
+    }
+
+private:
+    static constexpr I32 kLines = Config::kThreads / 8;  ///< of one round
+    static constexpr I32 kPanel = kLineElements<T>;
 };
 
 /// Starts the copies of a block of `Rows` rows into shared memory at `block`; rows from `rows` on become zero, and so do
@@ -105,7 +125,7 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
         const Depth counts = depth(round);
         const I32 row = piece.row;
         const I32 k = piece.k;
-        const U32 to = piece_address(block, piece.line, piece.number % 8);
+        const U32 to = piece.in(block);
         const bool inside = row < rows && k < counts.end && (!(Ragged && Column) || k >= counts.begin);
         const I32 left = Column ? rows - row : counts.end - k;
         const I32 valid = inside ? min(left, kPieceElements<T>) : 0;
@@ -117,6 +137,21 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
             }
         }
         copy_piece<Grain>(to, inside ? at(row, k) : at(0, 0), valid);
+    }
+}
+
+/// As stage_block, for a block all of whose rows are there and all of whose k count, in copies of 16 bytes: most blocks are
+/// such, and their copies cost little more than an instruction each.
+template <class Config, class T, I32 Rows, bool Column, class At>
+__device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
+    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+#pragma unroll
+    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
+        const StagedPiece<Config, T, Column> piece(round);
+        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(piece.in(block)),
+                     "l"(at(piece.row, piece.k))
+                     : "memory");
     }
 }
 

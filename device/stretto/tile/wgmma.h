@@ -7,13 +7,18 @@
 namespace stretto::device {
 
 /// Describes a block in swizzled lines (tile/lines.h) from `address` on. Eight lines follow each other at once; of a column
-/// operand the next 64 rows are a panel of 64 lines further.
+/// operand the next 64 rows are a panel of 64 lines further. The lower half of a descriptor, which has the address in units
+/// of 16 bytes: the upper half is the same for all, and a block some bytes further has a lower half so much larger.
 template <bool Column>
-__device__ __forceinline__ U64 block_descriptor(U32 address) {
-    constexpr U64 kSwizzle128 = 1ull << 62;
-    constexpr U64 kLeading = Column ? 64 * abi::kLineBytes : 16;
-    constexpr U64 kStride = abi::kLineGroupBytes;
-    return kSwizzle128 | kStride >> 4 << 32 | kLeading >> 4 << 16 | (address & 0x3ffff) >> 4;
+__device__ __forceinline__ U32 block_descriptor(U32 address) {
+    constexpr U32 kLeading = Column ? 64 * abi::kLineBytes : 16;
+    return kLeading >> 4 << 16 | (address & 0x3ffff) >> 4;
+}
+
+__device__ __forceinline__ U64 whole_descriptor(U32 lower) {
+    constexpr U32 kSwizzle128 = 1u << 30;
+    constexpr U32 kStride = abi::kLineGroupBytes;
+    return static_cast<U64>(kSwizzle128 | kStride >> 4) << 32 | lower;
 }
 
 #define STRETTO_SUMS(j) "+f"(sums[j][0]), "+f"(sums[j][1]), "+f"(sums[j][2]), "+f"(sums[j][3])
@@ -60,11 +65,12 @@ __device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64
     if constexpr (Columns == 32) STRETTO_WGMMA_32("f16");
 }
 
-/// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64 or 128), both 16 deep, given by their descriptors.
+/// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64 or 128), both 16 deep, given by the lower halves of
+/// their descriptors.
 /// `sums` are the Columns / 8 fragments of this warp's 16 rows.
 template <class T, int Columns, bool AColumn, bool BColumn>
-__device__ __forceinline__ void multiply_group(float (*sums)[4], U64 a, U64 b) {
-    multiply_group<Columns, AColumn, BColumn>(T{}, sums, a, b);
+__device__ __forceinline__ void multiply_group(float (*sums)[4], U32 a, U32 b) {
+    multiply_group<Columns, AColumn, BColumn>(T{}, sums, whole_descriptor(a), whole_descriptor(b));
 }
 
 }  // namespace stretto::device
