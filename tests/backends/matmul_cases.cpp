@@ -202,8 +202,9 @@ Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layo
             {}};
 }
 
-/// A product of which each row, or each batch, takes its own part of k: none, some, all, and bounds outside.
-Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_row) {
+/// A product of which each row, or each batch, takes its own part of k: none, some, all, and bounds outside. So many
+/// neighbours take the same.
+Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_row, std::int64_t alike = 1) {
     Case whole = in_tiles(DType::BF16, s, left_layout, weight_layout, {64, 64, 3});
     auto& region = std::get<MatMulRegion>(whole.graph.regions.front().body);
     const std::int64_t count = by_row ? s.m : s.b;
@@ -219,13 +220,15 @@ Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_ro
     whole.prepare = [=](BufferMemory& memory) {
         std::vector<double> from, to;
         for (std::int64_t i = 0; i < count; ++i) {
-            from.push_back(static_cast<double>(i * 37 % s.k) - (i % 5 == 0 ? s.k : 0));
-            to.push_back(from.back() + static_cast<double>(i * 53 % s.k));
+            const std::int64_t part = i / alike;
+            from.push_back(static_cast<double>(part * 37 % s.k) - (part % 5 == 0 ? s.k : 0));
+            to.push_back(from.back() + static_cast<double>(part * 53 % s.k));
         }
         memory.set(begins, from);
         memory.set(ends, to);
     };
     whole.name += by_row ? "_ragged_rows" : "_ragged_batches";
+    if (alike > 1) whole.name += "_alike";
     return whole;
 }
 
@@ -252,7 +255,9 @@ void add_tiles(std::vector<Case>& cases) {
             cases.push_back(in_tiles(DType::F32, {1, 65, 67, 33}, left, weight, {64, 64, 5}));
             cases.push_back(in_tiles(DType::F32, {1, 132, 134, 66}, left, weight, {128, 128, 5}));
         }
+        cases.push_back(in_tiles(DType::BF16, {1, 128, 192, 128}, left, left, {128, 192, 3}));
     }
+    cases.push_back(ragged({1, 320, 64, 320}, Layout::Rows, Layout::Columns, true, 64));
     cases.push_back(in_tiles(DType::F16, {1, 64, 200, 64}, Layout::Rows, Layout::Columns, {128, 192, 3}));
     cases.push_back(in_tiles(DType::BF16, {1, 80, 72, 200}, Layout::Rows, Layout::Rows, {128, 64, 4}, 2));
     cases.push_back(in_tiles(DType::F32, {1, 36, 72, 70}, Layout::Rows, Layout::Columns, {32, 64, 5}, 2));
