@@ -180,6 +180,7 @@ def main() -> int:
     arguments = parser.parse_args()
     shape = train_gpt.Shape(width=arguments.width, layers=2, heads=2, context=32, batch=4)
     rows = []
+    origin = provenance()
     for key in arguments.models:
         for dtype in arguments.dtype:
             row = compare(
@@ -193,7 +194,7 @@ def main() -> int:
                 flush=True,
             )
             if arguments.json:
-                arguments.json.write_text(json.dumps({**provenance(), "results": rows}, indent=1) + "\n")
+                arguments.json.write_text(json.dumps({**origin, "results": rows}, indent=1) + "\n")
     return int(any(row["largest_gap"] > arguments.allowed * row["eager_from_float64"] for row in rows))
 
 

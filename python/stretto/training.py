@@ -134,8 +134,9 @@ class Training:
         copied, ready = self.between_updates(self._copied_state)
         if ready is None:
             return copied
-        with torch.cuda.stream(self._copies):
-            self._copies.wait_event(ready)
+        aside = torch.cuda.Stream(self._step.device)  # batches do not wait for it
+        with torch.cuda.stream(aside):
+            aside.wait_event(ready)
             return _mapped(copied, Tensor.cpu)
 
     def set(self, **settings: float) -> None:
@@ -158,6 +159,8 @@ class Training:
             return
         self._has_started = True
         self._update.begin_training(self)
+        if self._copies is not None:
+            self._copies.wait_stream(self._stream)  # the ring's memory may have been used before
         self._reader.start()
         self._driver.start()
 
