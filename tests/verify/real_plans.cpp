@@ -52,6 +52,51 @@ Graph running_mean() {
     return build.finish();
 }
 
+Tensor scaled(GraphBuilder& build, const Tensor& x, double by) {
+    return build.apply(Op::Mul, {x, build.full({}, by, DType::F32)}, DType::F32);
+}
+
+/// Gradient descent with momentum and a bound on the gradients' norm: two layers, whose weights are read forward and
+/// backward, and written at the end.
+Graph training() {
+    GraphBuilder build;
+    const Tensor x = build.input(Role::User, "x", DType::F32, {6, 20});
+    const Tensor target = build.input(Role::User, "target", DType::F32, {6, 16});
+    const std::vector<Tensor> weights{build.input(Role::State, "first", DType::F32, {24, 20}),
+                                      build.input(Role::State, "second", DType::F32, {16, 24})};
+    const Tensor wide = build.linear(x, weights[0], std::nullopt);
+    const Tensor hidden = build.apply(Op::Tanh, {wide}, DType::F32);
+    const Tensor error =
+        build.apply(Op::Sub, {build.linear(hidden, weights[1], std::nullopt), target}, DType::F32);
+    const Tensor back = build.matmul(error, weights[1]);
+    const Tensor slope = build.apply(
+        Op::Sub, {build.full({}, 1, DType::F32), build.apply(Op::Mul, {hidden, hidden}, DType::F32)},
+        DType::F32);
+    const Tensor through = build.apply(Op::Mul, {back, slope}, DType::F32);
+    const std::vector<Tensor> gradients{build.matmul(build.transpose(through, 0, 1), x),
+                                        build.matmul(build.transpose(error, 0, 1), hidden)};
+    std::vector<Tensor> squares;
+    for (const Tensor& gradient : gradients) {
+        const Tensor square = build.apply(Op::Mul, {gradient, gradient}, DType::F32);
+        squares.push_back(build.reduce(ReduceOp::Sum, square, {0, 1}, false, DType::F32));
+    }
+    const Tensor size = build.apply(Op::Rsqrt, {build.apply(Op::Add, squares, DType::F32)}, DType::F32);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const std::string name = i == 0 ? "first" : "second";
+        const Tensor momentum =
+            build.input(Role::State, name + ".momentum", DType::F32, i == 0 ? Shape{24, 20} : Shape{16, 24});
+        const Tensor bounded = build.apply(Op::Mul, {gradients[i], size}, DType::F32);
+        const Tensor moved = build.apply(Op::Add, {scaled(build, momentum, 0.9), bounded}, DType::F32);
+        build.update_state(momentum, moved, name + ".momentum");
+        build.update_state(weights[i],
+                           build.apply(Op::Sub, {weights[i], scaled(build, moved, 0.1)}, DType::F32), name);
+    }
+    build.output(build.reduce(ReduceOp::Sum, build.apply(Op::Mul, {error, error}, DType::F32), {0, 1}, false,
+                              DType::F32),
+                 "loss");
+    return build.finish();
+}
+
 }  // namespace
 
 Machine small_machine(int workers) {
@@ -75,6 +120,7 @@ std::vector<Plan> real_plans() {
         plans.push_back(planned(mlp(), machine));
         plans.push_back(planned(long_rows(), machine));
         plans.push_back(planned(running_mean(), machine));
+        plans.push_back(planned(training(), machine));
         plans.push_back(planned(decode_graph(sizes), machine));
     }
     return plans;
