@@ -22,6 +22,10 @@ from .update_program import LossScale, Recipe, Tensors, export_update, initial_s
 
 # What begins anew with each launch.
 _OF_A_LAUNCH = ("turn", "losses", "norms")
+_TRAINS_ALREADY = (
+    "the update trains with other batches now\n"
+    "  use the methods of what train() returned, or leave its loop first"
+)
 
 
 def compile_update(
@@ -182,6 +186,8 @@ class Update:
 
     def begin_training(self, training: Training) -> None:
         """Leaves the state to `training`. Raises UserError where another one has it."""
+        if self._training is not None:
+            raise UserError(_TRAINS_ALREADY)
         self._check_idle()
         self._training = training
 
@@ -312,10 +318,7 @@ class Update:
                 "  move or convert the model before compile_update, not after it"
             )
         if self._training is not None and not self._training.is_between_updates:
-            raise UserError(
-                "the update trains with other batches now\n"
-                "  use the methods of what train() returned, or leave its loop first"
-            )
+            raise UserError(_TRAINS_ALREADY)
 
     def _named(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}

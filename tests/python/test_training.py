@@ -203,6 +203,8 @@ def test_an_update_that_trains_leaves_its_state_to_the_training(update):
                 call()
             except stretto.UserError as error:
                 refused += "the update trains with other batches now" in str(error)
+        with pytest.raises(stretto.UserError, match="the update trains with other batches now"):
+            list(update.train(batches(1)))
         if report.number > 5 and refused:
             break
     assert refused
