@@ -179,6 +179,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write curves and gaps to this file")
     arguments = parser.parse_args()
     shape = train_gpt.Shape(width=arguments.width, layers=2, heads=2, context=32, batch=4)
+    torch.set_num_threads(1)  # of eager runs, whose tensors are so small that threads wait for each other
     rows = []
     origin = provenance()
     for key in arguments.models:
