@@ -215,15 +215,14 @@ std::optional<IndexMap> padded(const IndexMap& map, std::size_t dim, std::int64_
 
 std::optional<IndexMap> composed(const IndexMap& outer, const Shape& middle, const IndexMap& inner) {
     ensure(inner.shape() == middle, "the inner map must be over the middle value's coordinates");
-    // The digits of the inner map, each as a dimension of its own, linearize like the middle value itself.
+    // The digits of the inner map, each as a dimension of its own, linearize like the middle value itself. Those that act
+    // as one are one: outer digits may cross them.
     Digits targets;
-    Shape fine;
     for (const auto& digits : inner.dims) {
-        for (const Atom& a : digits) {
-            targets.push_back(a);
-            fine.push_back(a.extent);
-        }
+        for (const Atom& a : digits) append(targets, a);
     }
+    Shape fine;
+    for (const Atom& a : targets) fine.push_back(a.extent);
     const Shape strides = row_major_strides(fine);
 
     IndexMap result;

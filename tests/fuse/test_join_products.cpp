@@ -73,6 +73,26 @@ TEST(FuseJoinProducts, ANormOfTheGradientComesBeforeTheOptimizerThatItScales) {
     EXPECT_EQ(stored(graph, 0).count("p"), 0U);
 }
 
+/// The squares are summed in parts of 1536, which go on from row to row of 2304.
+TEST(FuseJoinProducts, SquaresOfAGradientAreSummedFromTheGradientItself) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::BF16, {768, kDepth});
+    const Tensor w = b.input(Role::User, "w", DType::BF16, {2304, kDepth});
+    const Tensor p = b.input(Role::State, "p", DType::F32, {768, 2304});
+    const Tensor gradient = b.cast(b.linear(x, w, std::nullopt), DType::F32);
+    const Tensor squares = b.apply(Op::Mul, {gradient, gradient}, DType::F32);
+    const Tensor norm = b.reduce(ReduceOp::Sum, squares, {0, 1}, false, DType::F32);
+    const Tensor step = b.apply(Op::Mul, {gradient, norm}, DType::F32);
+    b.update_state(p, b.apply(Op::Sub, {p, step}, DType::F32), "p");
+    const RegionGraph graph = fused(b);
+    const auto& product = std::get<MatMulRegion>(graph.regions.at(0).body);
+    ASSERT_EQ(product.stores.size(), 1U);
+    const auto& parts = std::get<ReduceRegion>(graph.regions.at(1).body);
+    EXPECT_EQ(parts.space, (Shape{1152, 1536}));
+    EXPECT_EQ(parts.term.accesses.at(0).source, product.stores[0].target.source);
+    EXPECT_EQ(parts.term.accesses.at(0).type, DType::BF16);
+}
+
 TEST(FuseJoinProducts, AGradientIsNotRoundedOnItsWayToTheOptimizer) {
     GraphBuilder b;
     momentum(b, b.cast(product(b, DType::BF16), DType::F32), std::nullopt);

@@ -107,6 +107,23 @@ TEST(IndexMap, ASliceThatCrossesRowsDoesNotCompose) {
     EXPECT_FALSE(composed(outer, {3, 4}, transposed));
 }
 
+TEST(IndexMap, ViewsCrossRowsThatFollowOneAnother) {
+    const IndexMap rows = *sliced(identity_map({5, 6}), 0, 1, 4);  // middle: [4, 6]
+    for (const IndexMap& outer :
+         {*reshaped(identity_map({24}), {3, 8}), *sliced(identity_map({24}), 0, 5, 9)}) {
+        const auto map = composed(outer, {4, 6}, rows);
+        ASSERT_TRUE(map);
+        EXPECT_EQ(offsets(*map), composed_by_hand(outer, rows));
+    }
+}
+
+TEST(IndexMap, ViewsDoNotCrossRowsOfABroadcast) {
+    const IndexMap rows = inserted_dim(identity_map({4}), 1, 6);  // middle: [4, 6]
+    EXPECT_FALSE(composed(*reshaped(identity_map({24}), {3, 8}), {4, 6}, rows));
+    const IndexMap one = inserted_dim(inserted_dim({}, 0, 4), 1, 6);
+    EXPECT_TRUE(composed(*reshaped(identity_map({24}), {3, 8}), {4, 6}, one));
+}
+
 TEST(IndexMap, CoordinateOfAMiddleDimension) {
     const IndexMap outer = *reshaped(identity_map({6, 4}), {24});
     const auto rows = coordinate_map(outer, {6, 4}, 0);
