@@ -30,12 +30,6 @@ enum class Domain : std::uint8_t { F32, F64, I64 };
     return value;
 }
 
-/// Toward zero; saturates, and NaN gives 0 (a plain cast would be undefined there).
-[[nodiscard]] inline std::int64_t truncated(double value) {
-    if (!(value > -0x1p63)) return value == value ? INT64_MIN : 0;
-    return value < 0x1p63 ? static_cast<std::int64_t>(value) : INT64_MAX;
-}
-
 /// Calls `use` with a default value of the C++ type that stores elements of `type`.
 template <class Use>
 decltype(auto) with_storage(DType type, Use&& use) {

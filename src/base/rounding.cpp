@@ -1,7 +1,5 @@
 #include "base/rounding.h"
 
-#include <cmath>
-
 namespace stretto {
 
 double rounded(double x, DType type) {
@@ -9,10 +7,11 @@ double rounded(double x, DType type) {
         case DType::Bool:
             return x != 0 ? 1 : 0;
         case DType::U8:
-            return static_cast<double>(static_cast<std::uint8_t>(static_cast<std::int64_t>(x)));
+            return static_cast<std::uint8_t>(truncated(x));
         case DType::I32:
+            return static_cast<std::int32_t>(truncated(x));
         case DType::I64:
-            return std::trunc(x) + 0.0;  // integers have no negative zero
+            return static_cast<double>(truncated(x));
         case DType::F16:
             return f16_to_f32(f32_to_f16(static_cast<float>(x)));
         case DType::BF16:

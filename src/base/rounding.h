@@ -47,7 +47,14 @@ namespace stretto {
     return std::bit_cast<float>(sign | (biased << 23) | (mantissa << 13));
 }
 
-/// The value of `type` nearest to `x`, as a double. Integers truncate toward zero; Bool is x != 0.
+/// Toward zero; saturates, and NaN gives 0 (a plain cast would be undefined there).
+[[nodiscard]] inline std::int64_t truncated(double value) {
+    if (!(value > -0x1p63)) return value == value ? INT64_MIN : 0;
+    return value < 0x1p63 ? static_cast<std::int64_t>(value) : INT64_MAX;
+}
+
+/// The value of `type` nearest to `x`, as a double. Integers are truncated(x), of which shorter ones keep the low bits;
+/// Bool is x != 0.
 [[nodiscard]] double rounded(double x, DType type);
 
 }  // namespace stretto
