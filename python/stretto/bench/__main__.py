@@ -45,13 +45,19 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _kind(arguments: argparse.Namespace) -> int:
+    chosen = [each for each in kind.PRODUCTS if all(part in each.name for part in arguments.products)]
     rows: list[kind.Row] = []
-    for product in kind.PRODUCTS:
-        if all(part in product.name for part in arguments.products):
+    results.interrupt_after(arguments.stop_after)
+    try:
+        for product in chosen:
             rows.append(kind.measure(product, arguments.rounds, arguments.repeats))
-    if arguments.json:
-        results.write(rows, provenance(), arguments.json)
-    print(kind.markdown(rows))
+            if arguments.json:
+                results.write(rows, provenance(), arguments.json)
+    except KeyboardInterrupt:
+        print(results.STOPPED, file=sys.stderr)
+        return 130
+    finally:
+        print(kind.markdown(rows))
     return 0
 
 
@@ -112,6 +118,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     add("--json", type=Path, help="write a list of objects, one for each model, case and system")
     _add_stopping(add)
+    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
     _add_kind(commands)
     _add_train(commands)
     return parser.parse_args(words)
@@ -140,11 +147,11 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add("--json", type=Path, help="write a list of objects, one for each workload and system")
     _add_stopping(add)
+    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
 
 
 def _add_stopping(add: Callable[..., Any]) -> None:
     add("--stop-after", type=int, metavar="SECONDS", help="end the run then, with what it has measured")
-    add("--log", type=Path, default=Path("bench.log"), help="what the processes print")
 
 
 def _add_kind(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -157,6 +164,7 @@ def _add_kind(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.add_argument("--rounds", type=int, default=7, help="timings of each")
     command.add_argument("--repeats", type=int, default=50, help="products of one timing")
     command.add_argument("--json", type=Path, help="write a list of objects, one for each product")
+    _add_stopping(command.add_argument)
 
 
 if __name__ == "__main__":

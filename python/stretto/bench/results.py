@@ -12,6 +12,8 @@ from typing import Any
 
 from .provenance import provenance
 
+STOPPED = "stopped: what was measured so far is kept"
+
 
 def write(rows: Iterable[Any], origin: dict[str, str], path: Path) -> None:
     """A list of objects, replaced as a whole."""
@@ -40,7 +42,7 @@ def run_cases(
         try:
             measure(case, rows)
         except KeyboardInterrupt:
-            print("stopped: what was measured so far is kept", file=sys.stderr)
+            print(STOPPED, file=sys.stderr)
             status = 130
         finally:
             if path is not None and rows:
