@@ -24,18 +24,47 @@ std::optional<IndexMap> parts_of(const IndexMap& map, std::int64_t begin, std::i
     return joined;
 }
 
+/// The left side over parts of k, whose coordinates are those of the whole product.
+std::optional<Expr> left_side(const Expr& whole, std::int64_t batch, std::int64_t begin, std::int64_t count,
+                              std::int64_t depth) {
+    Expr moved = whole;
+    for (Access& access : moved.accesses) {
+        const auto map = parts_of(access.map, begin, count, depth);
+        if (!map) return std::nullopt;
+        access.map = *map;
+    }
+    return rewritten(moved, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const ExprNode& node = moved.nodes[i];
+        const bool is_depth = node.integer == static_cast<std::int64_t>(kDepth);
+        if (node.op != Op::Index || (!is_depth && node.integer != 0)) return std::nullopt;
+        const auto number = [&](std::int64_t value) {
+            return out.constant(static_cast<double>(value), DType::I64);
+        };
+        const std::int32_t entry = out.index(0);
+        const std::int32_t part = out.apply(Op::FloorDiv, {entry, number(batch)});
+        if (!is_depth) {
+            const std::int32_t before = out.apply(Op::Mul, {part, number(batch)});
+            return out.apply(Op::Sub, {entry, before});
+        }
+        const std::int32_t first =
+            out.apply(Op::Add, {number(begin), out.apply(Op::Mul, {part, number(depth)})});
+        return out.apply(Op::Add, {first, out.index(static_cast<int>(kDepth))});
+    });
+}
+
 /// The product over parts of k, stored to slots of `results` from `slot` on.
 std::optional<Region> parts(const Region& whole, std::int64_t begin, std::int64_t count, std::int64_t depth,
                             const std::vector<Access>& results, std::int64_t slot) {
     MatMulRegion region = std::get<MatMulRegion>(whole.body);
     const auto [batch, m, n, k] = region.space;
     region.space = {count * batch, m, n, depth};
-    std::vector<Access*> operands{&region.a.accesses.front()};
-    for (Access& weight : region.weights) operands.push_back(&weight);
-    for (Access* operand : operands) {
-        const auto map = parts_of(operand->map, begin, count, depth);
+    auto left = left_side(region.a, batch, begin, count, depth);
+    if (!left) return std::nullopt;
+    region.a = std::move(*left);
+    for (Access& weight : region.weights) {
+        const auto map = parts_of(weight.map, begin, count, depth);
         if (!map) return std::nullopt;
-        operand->map = *map;
+        weight.map = *map;
     }
     region.stores.clear();
     for (std::size_t j = 0; j < results.size(); ++j) {

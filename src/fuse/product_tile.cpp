@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "abi/abi.h"
+#include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
 #include "fuse/product_split.h"
 #include "fuse/ragged.h"
@@ -33,6 +34,12 @@ constexpr double kEnds = 6;
 /// A part of k has whole blocks, and several of them.
 constexpr std::int64_t kPartMultiple = 64;
 constexpr std::int64_t kLeastPart = 192;
+/// Tasks of other products stage whole rows of the left side: longer ones take more time than a hand-off, and would not fit
+/// in shared memory at some length.
+constexpr std::int64_t kLongestRow = 16384;
+/// What a task of a product that reads its weights directly takes at least.
+constexpr std::int64_t kDirectRows = 8;
+constexpr std::int64_t kDirectColumns = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -141,6 +148,21 @@ bool can_be_cut(const MatMulRegion& region, const Machine& machine) {
     return lies && (!lies->column || !has_ragged_rows(region));
 }
 
+/// Does a task of the product stage rows of the left side that should be cut?
+bool has_long_rows(const MatMulRegion& region, const PlanOptions& options) {
+    const bool is_direct =
+        product_kind(region) == abi::ProductKind::Direct || (region.tile.rows == 0 && !options.stream);
+    return is_direct && region.space[3] > kLongestRow && region.stats.empty() && !region.ragged;
+}
+
+/// Values of k in each part of such a product: a part for each worker that would wait.
+std::int64_t depth_of_part(const MatMulRegion& region, const Machine& machine, const PlanOptions& options) {
+    const auto [batch, m, n, k] = region.space;
+    const std::int64_t tasks = batch * ceil_div(m, kDirectRows) * ceil_div(n, kDirectColumns);
+    const std::int64_t wanted = std::min<std::int64_t>(machine.workers / tasks, options.product_parts);
+    return abi::round_up(ceil_div(k, std::max(wanted, ceil_div(k, kLongestRow))), kPartMultiple);
+}
+
 }  // namespace
 
 bool can_share_tile(std::int32_t warps, DType type) {
@@ -175,6 +197,13 @@ void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions&
                     continue;
                 }
                 matmul->tile = chooser.best(1).tile;
+            }
+        }
+        if (matmul != nullptr && has_long_rows(*matmul, options)) {
+            const std::int64_t depth = depth_of_part(*matmul, machine, options);
+            if (auto parts = split_product(region, depth, graph.buffers)) {
+                std::move(parts->begin(), parts->end(), std::back_inserter(regions));
+                continue;
             }
         }
         if (matmul != nullptr && matmul->ragged && matmul->tile.rows == 0) {

@@ -17,6 +17,7 @@ inline constexpr std::int64_t kManyRows = 16;
 
 /// Gives every product of many rows whose operands are plain its tile: the one of least time on `machine`. Products whose
 /// results are few and whose sums are long are cut along k, too: their parts are summed in order by a region of their own.
+/// So are other products that read their weights directly, where a row of the left side is long.
 void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions& options = {});
 
 }  // namespace stretto

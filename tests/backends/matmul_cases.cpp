@@ -233,8 +233,7 @@ Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_ro
 }
 
 /// A product whose k is cut in parts of `depth` and a rest.
-Case in_parts(const Sizes& s, Layout left_layout, Layout weight_layout, std::int64_t depth) {
-    Case whole = in_tiles(DType::BF16, s, left_layout, weight_layout, {64, 64, 3});
+Case in_parts(Case whole, std::int64_t depth) {
     auto parts = split_product(whole.graph.regions.front(), depth, whole.graph.buffers);
     ensure(parts.has_value(), "k cannot be cut");
     whole.graph.regions = std::move(*parts);
@@ -266,8 +265,11 @@ void add_tiles(std::vector<Case>& cases) {
         cases.push_back(ragged({6, 66, 72, 200}, Layout::Rows, weight, false));
         cases.push_back(ragged({6, 66, 72, 200}, Layout::Columns, weight, false));
     }
-    cases.push_back(in_parts({1, 66, 68, 264}, Layout::Rows, Layout::Columns, 64));
-    cases.push_back(in_parts({2, 68, 72, 128}, Layout::Columns, Layout::Rows, 64));
+    const ProductTile tile{64, 64, 3};
+    cases.push_back(
+        in_parts(in_tiles(DType::BF16, {1, 66, 68, 264}, Layout::Rows, Layout::Columns, tile), 64));
+    cases.push_back(
+        in_parts(in_tiles(DType::BF16, {2, 68, 72, 128}, Layout::Columns, Layout::Rows, tile), 64));
 }
 
 }  // namespace
@@ -306,6 +308,8 @@ std::vector<Case> matmul_cases() {
     }
     for (std::int64_t m : {1, 5, 9, 20})
         cases.push_back(plain(Weights::Transposed, DType::F32, {2, m, 33, 17}));
+    for (DType type : {DType::BF16, DType::F32, DType::F64})
+        cases.push_back(in_parts(plain(Weights::Transposed, type, {2, 3, 37, 264}), 64));
     for (DType type : {DType::BF16, DType::F16, DType::F32}) {
         for (std::int64_t m : {1, 4}) cases.push_back(normalized_and_gated(type, {1, m, 45, 576}));
         cases.push_back(normalized_and_gated(type, {1, 2, 45, 1568}));

@@ -66,6 +66,31 @@ TEST(ProductTile, FewResultsOfLongSumsAreCutInPartsThatCoverK) {
     EXPECT_TRUE(std::holds_alternative<MapRegion>(graph.regions[2].body));
 }
 
+/// One row times a weight whose columns lie side by side, which is not streamed.
+RegionGraph row_product(std::int64_t n, std::int64_t k, DType type) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", type, {1, k});
+    b.output(b.matmul(x, b.input(Role::Parameter, "w", type, {k, n})), "y");
+    return fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Fused);
+}
+
+TEST(ProductTile, LongRowsThatAreReadDirectlyAreCutInPartsForTheWorkers) {
+    for (const DType type : {DType::BF16, DType::F32, DType::F64}) {
+        const RegionGraph graph = row_product(768, 50257, type);
+        ASSERT_EQ(graph.regions.size(), 3U);
+        const MatMulRegion& parts = matmul(graph, 0);
+        const MatMulRegion& rest = matmul(graph, 1);
+        EXPECT_EQ(parts.space[0] * parts.space[3] + rest.space[3], 50257);
+        EXPECT_EQ(parts.space[0] + rest.space[0], 132 / (768 / 32));
+    }
+}
+
+TEST(ProductTile, PartsOfLongRowsFitASharedMemoryWhateverTheirNumber) {
+    const RegionGraph graph = row_product(8192, 1'000'000, DType::F32);
+    EXPECT_LE(matmul(graph, 0).space[3], 16384);
+    EXPECT_EQ(row_product(64, 16384, DType::F32).regions.size(), 1U);
+}
+
 TEST(ProductTile, OperandsAreReadAsTheyLieInMemory) {
     const auto access = [](IndexMap map) { return Access{0, DType::BF16, std::move(map), {}}; };
     const Atom one = atom(1, 0);
