@@ -261,9 +261,17 @@ struct ScoredShape {
     long long rows;     ///< of a task
     long long scores;   ///< for each pair of a row and a position
     long long depth;    ///< of a score
-    long long columns;  ///< of the factor; 0 where there is none
+    long long columns;  ///< of each factor; 0 where there is none
+    long long sums;     ///< of each row and column, with a factor each
+    long long factors;  ///< that are staged besides the right sides of the scores
     long long stages;
 };
+
+/// Registers of a thread that hold fragments: scores, which become weights, and sums.
+[[nodiscard]] constexpr long long scored_registers(const ScoredShape& s) {
+    const long long scores = s.scores > s.sums ? s.scores : s.sums;
+    return scores * kScoredBlock / 2 + s.sums * round_up(s.columns, 8) / 2;
+}
 
 /// Warps that share 16 rows.
 [[nodiscard]] constexpr long long scored_across(long long rows, long long warps) {
@@ -277,13 +285,14 @@ struct ScoredShape {
 
 [[nodiscard]] constexpr long long scored_stage(const ScoredShape& s, long long warps) {
     const long long across = scored_across(s.rows, warps);
-    return scored_side(s, across * kScoredBlock) + across * round_up(s.columns, kScoredBlock) * kLineBytes;
+    const long long lines = across * round_up(s.columns, kScoredBlock);
+    return scored_side(s, across * kScoredBlock) + s.factors * lines * kLineBytes;
 }
 
-/// Bytes of all warps' sums, by block of a turn, row and column, with a shift that puts the rows of a fragment into
+/// Bytes of all warps' sums, by sum, block of a turn, row and column, with a shift that puts the rows of a fragment into
 /// different banks.
 [[nodiscard]] constexpr long long scored_sums(const ScoredShape& s, long long warps) {
-    return scored_across(s.rows, warps) * s.rows * (round_up(s.columns, 8) + 8) * 4;
+    return s.sums * scored_across(s.rows, warps) * s.rows * (round_up(s.columns, 8) + 8) * 4;
 }
 
 /// Shared memory that such a task uses beside the ring, in this order: the rows' sides, from a multiple of a group of lines

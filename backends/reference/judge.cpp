@@ -39,9 +39,11 @@ bool polls(const RegionGraph& graph, const Region& region) {
         return std::none_of(matmul->weights.begin(), matmul->weights.end(), tagged);
     }
     if (const auto* scored = std::get_if<ScoredRegion>(&region.body)) {
-        const auto& weight = scored->weight.accesses;
-        return (!scored->factor || !tagged(*scored->factor)) &&
-               std::none_of(weight.begin(), weight.end(), tagged) &&
+        const auto reads_tagged = [&](const ScoredSum& sum) {
+            const auto& weight = sum.weight.accesses;
+            return (sum.factor && tagged(*sum.factor)) || std::any_of(weight.begin(), weight.end(), tagged);
+        };
+        return std::none_of(scored->sums.begin(), scored->sums.end(), reads_tagged) &&
                std::none_of(scored->scores.begin(), scored->scores.end(),
                             [&](const Score& score) { return tagged(score.left) || tagged(score.right); });
     }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "abi/abi.h"
 #include "backends/reference/blocks.h"
@@ -39,14 +38,16 @@ public:
     explicit ScoredTwin(const ScoredRegion& region)
         : region_(region),
           across_(region.tile.columns / kBlock),
-          weight_(region.weight),
           stores_(compiled(region.stores)),
           row_stores_(compiled(region.row_stores)) {
         for (const Score& score : region.scores) {
             left_.emplace_back(score.left);
             right_.emplace_back(score.right);
         }
-        if (region.factor) factor_.emplace(*region.factor);
+        for (const ScoredSum& sum : region.sums) {
+            weights_.emplace_back(sum.weight);
+            if (sum.factor) factors_.emplace_back(*sum.factor);
+        }
     }
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
@@ -63,7 +64,8 @@ private:
               b_(b),
               rows_(rows),
               depth_(twin.region_.space[4]),
-              width_(twin.factor_ ? twin.region_.space[2] : kQuad),
+              width_(twin.factors_.empty() ? kQuad : twin.region_.space[2]),
+              count_(static_cast<std::int64_t>(twin.weights_.size()) * width_),
               buffers_(buffers),
               workspace_(workspace) {}
 
@@ -71,9 +73,9 @@ private:
             const auto scores = static_cast<std::int64_t>(twin_.left_.size());
             left_ = workspace_.scratch<float>(Scratch::Left, scores * rows_.size() * depth_);
             right_ = workspace_.scratch<float>(Scratch::Rows, scores * depth_ * kBlock);
-            factor_ = workspace_.scratch<float>(Scratch::Packed, kBlock * width_);
-            sums_ = workspace_.scratch<float>(Scratch::Accumulators, twin_.across_ * rows_.size() * width_);
-            std::fill_n(sums_, twin_.across_ * rows_.size() * width_, start_of(twin_.region_.op));
+            factors_ = workspace_.scratch<float>(Scratch::Packed, kBlock * count_);
+            sums_ = workspace_.scratch<float>(Scratch::Accumulators, twin_.across_ * rows_.size() * count_);
+            std::fill_n(sums_, twin_.across_ * rows_.size() * count_, start_of(twin_.region_.op));
             statistics_.assign(static_cast<std::size_t>(twin_.across_ * rows_.size()), {});
             read_left();
             const Range context = scored_context(twin_.region_, rows_);
@@ -89,7 +91,7 @@ private:
 
     private:
         [[nodiscard]] float* sums_of(std::int64_t part, std::int64_t row) const {
-            return sums_ + (part * rows_.size() + row) * width_;
+            return sums_ + (part * rows_.size() + row) * count_;
         }
 
         void read(const CompiledAccess& access, const std::array<std::int64_t, 5>& at, std::int32_t dim,
@@ -115,9 +117,12 @@ private:
                 for (std::int64_t e = 0; e < depth_; ++e, out += kBlock)
                     read(right, {b_, 0, 0, block.begin, e}, 3, block.size(), out);
             }
-            if (!twin_.factor_) return;
-            for (std::int64_t c = block.begin; c < block.end; ++c)
-                read(*twin_.factor_, {b_, 0, 0, c, 0}, 2, width_, factor_ + (c - block.begin) * width_);
+            out = factors_;
+            for (const CompiledAccess& factor : twin_.factors_) {
+                for (std::int64_t c = block.begin; c < block.end; ++c)
+                    read(factor, {b_, 0, 0, c, 0}, 2, width_, out + (c - block.begin) * width_);
+                out += kBlock * width_;
+            }
         }
 
         void add_row(std::int64_t row, Range block, std::int64_t part) {
@@ -125,14 +130,19 @@ private:
             float* sums = sums_of(part, row);
             if (twin_.region_.softmax)
                 take_exponentials(weights, block.size(), sums, statistics_of(part, row));
-            for (std::int64_t i = 0; i < block.size(); ++i) {
-                if (twin_.factor_) {
-                    const float weight = rounded_lane(weights[i], twin_.factor_->type());
-                    add_scaled(weight, factor_ + i * width_, sums, width_);
-                } else {
+            if (twin_.factors_.empty()) {
+                for (std::int64_t i = 0; i < block.size(); ++i) {
                     float& sum = sums[i % 8 / 2];
                     sum = combined(twin_.region_.op, sum, weights[i]);
                 }
+            }
+            const float* factors = factors_;
+            for (const CompiledAccess& factor : twin_.factors_) {
+                for (std::int64_t i = 0; i < block.size(); ++i)
+                    add_scaled(rounded_lane(weights[i], factor.type()), factors + i * width_, sums, width_);
+                weights += kBlock;
+                factors += kBlock * width_;
+                sums += width_;
             }
         }
 
@@ -179,9 +189,11 @@ private:
             return {maximum, total};
         }
 
+        /// By sum and position, kBlock apart.
         float* weights_of(std::int64_t row, Range block) const {
             const std::size_t count = twin_.left_.size();
-            float* scores = workspace_.scratch<float>(Scratch::Partials, count * kBlock);
+            float* scores =
+                workspace_.scratch<float>(Scratch::Partials, (count + twin_.weights_.size()) * kBlock);
             std::fill_n(scores, count * kBlock, 0.0F);
             std::vector<const void*> accumulators;
             for (std::size_t j = 0; j < count; ++j) {
@@ -198,9 +210,13 @@ private:
             lanes.at = at;
             lanes.dim = 3;
             lanes.accumulators = accumulators;
-            float* weights = scores;  // the expression has read them
-            const void* values = twin_.weight_.run(lanes, buffers_, workspace_);
-            std::copy_n(static_cast<const float*>(values), block.size(), weights);
+            float* weights = scores + count * kBlock;
+            float* out = weights;
+            for (const CompiledExpr& weight : twin_.weights_) {
+                const void* values = weight.run(lanes, buffers_, workspace_);
+                std::copy_n(static_cast<const float*>(values), block.size(), out);
+                out += kBlock;
+            }
             return weights;
         }
 
@@ -212,12 +228,14 @@ private:
                 add_parts(row);
             }
             const std::array<std::int64_t, 5> at{b_, rows_.begin + row, 0, 0, 0};
-            const void* accumulator = sums_of(0, row);
+            std::vector<const void*> accumulators;
+            for (std::int64_t first = 0; first < count_; first += width_)
+                accumulators.push_back(sums_of(0, row) + first);
             Block block;
             block.lanes = static_cast<std::int32_t>(twin_.region_.space[2]);
             block.at = at;
             block.dim = 2;
-            block.accumulators = {&accumulator, 1};
+            block.accumulators = accumulators;
             for (const CompiledStore& store : twin_.stores_) store.run(block, buffers_, workspace_);
             const std::array<const void*, 2> row_accumulators{&statistics[0], &statistics[1]};
             block.lanes = 1;
@@ -230,9 +248,9 @@ private:
             const auto combine = [op](float a, float b) { return combined(op, a, b); };
             for (std::int64_t part = 0; part < twin_.across_; ++part) {
                 float* sums = sums_of(part, row);
-                if (!twin_.factor_) butterfly(sums, combine, kQuad);
+                if (twin_.factors_.empty()) butterfly(sums, combine, kQuad);
                 if (part == 0) continue;
-                for (std::int64_t i = 0; i < width_; ++i)
+                for (std::int64_t i = 0; i < count_; ++i)
                     sums_of(0, row)[i] = combine(sums_of(0, row)[i], sums[i]);
             }
         }
@@ -241,13 +259,14 @@ private:
         std::int64_t b_;
         Range rows_;
         std::int64_t depth_;
-        std::int64_t width_;  ///< sums of one row and part
+        std::int64_t width_;  ///< of one sum
+        std::int64_t count_;  ///< sums of one row and part
         Buffers buffers_;
         Workspace& workspace_;
         float* left_ = nullptr;               ///< [score][row][e]
         float* right_ = nullptr;              ///< [score][e][position of the block]
-        float* factor_ = nullptr;             ///< [position of the block][n]
-        float* sums_ = nullptr;               ///< [part][row][n or lane of a quad]
+        float* factors_ = nullptr;            ///< [sum][position of the block][n]
+        float* sums_ = nullptr;               ///< [part][row][sum][n or lane of a quad]
         std::vector<Statistics> statistics_;  ///< [part][row]
     };
 
@@ -255,8 +274,8 @@ private:
     std::int64_t across_;  ///< warps that share rows
     std::vector<CompiledAccess> left_;
     std::vector<CompiledAccess> right_;
-    CompiledExpr weight_;
-    std::optional<CompiledAccess> factor_;
+    std::vector<CompiledExpr> weights_;
+    std::vector<CompiledAccess> factors_;  ///< of all sums, or of none
     std::vector<CompiledStore> stores_;
     std::vector<CompiledStore> row_stores_;
 };

@@ -9,6 +9,7 @@
 #include "emit/functor_writer.h"
 #include "fuse/groups.h"
 #include "fuse/product_operand.h"
+#include "fuse/scored.h"
 
 namespace stretto {
 namespace {
@@ -40,8 +41,9 @@ public:
         alias("Combine", combine_of(region_.op));
         kind_.functor.constants = {constant("kRows", region_.tile.rows),
                                    constant("kScores", static_cast<std::int64_t>(region_.scores.size())),
+                                   constant("kSums", static_cast<std::int64_t>(region_.sums.size())),
                                    constant("kDepth", region_.space[kDepth]),
-                                   constant("kColumns", region_.factor ? region_.space[kColumn] : 0),
+                                   constant("kColumns", scored_shape(region_).columns),
                                    constant("kContext", region_.space[kContext]),
                                    constant("kStages", region_.tile.stages),
                                    flag("kSoftmax", region_.softmax),
@@ -49,13 +51,13 @@ public:
                                    constant("kBandEnd", region_.band.end)};
         add_sides("kLeftColumns", "kLeftGrain", "left_at", &Score::left, kRow);
         add_sides("kRightColumns", "kRightGrain", "right_at", &Score::right, kContext);
-        add_factor();
+        add_factors();
         const std::string b = coordinate("b", region_.space[0]);
         const CudaMember at_b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};
         // Weights are rounded to 16 bits, or summed with as many others as there are positions.
         const Scope pair{{b, "r", "0", "c", "0"}, "acc[{}]", DType::F32, true};
-        add_function("float", "weight", {at_b, r, c, {"const float*", "acc", ""}},
-                     returned(region_.weight, pair, DType::F32, {}));
+        add_function("void", "weights", {at_b, r, c, {"const float*", "acc", ""}, {"float*", "weights", ""}},
+                     weights(pair));
         const Place place{
             {{b, "r", coordinate("n", region_.space[kColumn]), "0", "0"}, "acc[{}]", DType::F32},
             {},
@@ -92,12 +94,39 @@ private:
                      body.take());
     }
 
-    void add_factor() {
-        const PlainOperand operand =
-            region_.factor ? lies(*region_.factor, kColumn, kContext) : PlainOperand{};
-        kind_.functor.constants.push_back(flag("kFactorColumn", operand.column));
-        kind_.functor.constants.push_back(constant("kFactorGrain", operand.grain));
-        if (region_.factor) add_address("factor_at", *region_.factor, {}, "n", "c");
+    std::vector<std::string> weights(const Scope& pair) {
+        Statements body(pointers_, pair);
+        const ScoredWeights all = weights_of(region_);
+        const std::vector<std::string> variables = body.evaluate(all.expr);
+        for (std::size_t s = 0; s < all.nodes.size(); ++s) {
+            const auto node = static_cast<std::size_t>(all.nodes[s]);
+            const DType type = all.expr.nodes[node].type;
+            body.add(fmt::format("weights[{}] = {};", s, converted(variables[node], type, DType::F32)));
+        }
+        return body.take();
+    }
+
+    /// A factor that is a score's right side is read as that is staged.
+    void add_factors() {
+        std::int64_t column_bits = 0;
+        std::int64_t scores = 0;
+        std::int64_t least = 0;
+        for (std::size_t s = 0; s < region_.sums.size(); ++s) {
+            const auto& factor = region_.sums[s].factor;
+            if (!factor) continue;
+            PlainOperand operand = lies(*factor, kColumn, kContext);
+            if (const auto score = staged_as(region_, *factor)) {
+                operand.column = !lies(region_.scores[*score].right, kContext, kDepth).column;
+                scores |= static_cast<std::int64_t>(*score + 1) << (4 * s);
+            } else {
+                least = least == 0 ? operand.grain : std::min(least, operand.grain);
+                add_address("factor_at", *factor, {{fmt::format("Number<{}>", s), "", ""}}, "n", "c");
+            }
+            if (operand.column) column_bits |= std::int64_t{1} << s;
+        }
+        kind_.functor.constants.push_back(constant("kFactorColumns", column_bits));
+        kind_.functor.constants.push_back(constant("kFactorScores", scores));
+        kind_.functor.constants.push_back(constant("kFactorGrain", std::max<std::int64_t>(least, 1)));
     }
 
     /// name(..., b, row, depth): the address of an operand's element; its coordinates are named as in the region.

@@ -259,7 +259,7 @@ private:
         auto draft = scored_draft(graph_, decisions_, expansion_, id, machine_);
         ensure(draft.has_value(), "a sum over scores is of another form");
         ScoredRegion region = std::move(draft->region);
-        region.weight = finished(region.weight);
+        for (ScoredSum& sum : region.sums) sum.weight = finished(sum.weight);
         region.stores = stores(draft->view, {id}, epilogue);
         return region;
     }

@@ -40,7 +40,7 @@ public:
     void run() {
         for (std::size_t r = 0; r < graph_.regions.size(); ++r) {
             const auto* sum = std::get_if<ScoredRegion>(&graph_.regions[r].body);
-            if (sum == nullptr || sum->factor || sum->op != ReduceOp::Sum) continue;
+            if (sum == nullptr || sum->sums.front().factor || sum->op != ReduceOp::Sum) continue;
             auto reduction = exchanged(r, *sum);
             if (!reduction) continue;
             graph_.regions[r].body = std::move(*reduction);
@@ -50,7 +50,7 @@ public:
 
 private:
     [[nodiscard]] std::optional<ReduceRegion> exchanged(std::size_t r, const ScoredRegion& sum) const {
-        const Factors factors = factors_of(one_column(sum.weight));
+        const Factors factors = factors_of(one_column(sum.sums.front().weight));
         for (std::size_t j = 0; j < sum.scores.size(); ++j) {
             Factors rest = factors;
             const auto score = std::find_if(rest.others.begin(), rest.others.end(),
@@ -74,13 +74,12 @@ private:
 
     /// Does the region sum the right side of score j, over the same rows and positions?
     static bool mixes(const ScoredRegion& mix, const ScoredRegion& sum, std::size_t j) {
-        if (!mix.factor || mix.softmax || mix.space[kColumn] != sum.space[kDepth] ||
+        const auto& mixed = mix.sums.front().factor;
+        if (!mixed || mix.softmax || mix.space[kColumn] != sum.space[kDepth] ||
             mix.space[0] != sum.space[0] || mix.space[1] != sum.space[1] ||
             mix.space[kContext] != sum.space[kContext])
             return false;
-        Access factor = *mix.factor;
-        std::swap(factor.map.dims[kColumn], factor.map.dims[kDepth]);
-        return one_column(factor) == one_column(sum.scores[j].right);
+        return as_right_side(*mixed) == one_column(sum.scores[j].right);
     }
 
     /// What the weights of the mix have to be multiplied with to be `rest`; nothing where that varies with the position.
@@ -92,7 +91,7 @@ private:
             if (found == sum.scores.end()) return std::nullopt;
             number.push_back(static_cast<std::size_t>(found - sum.scores.begin()));
         }
-        const Expr weight = one_column(mix.weight);
+        const Expr weight = one_column(mix.sums.front().weight);
         const Factors weights =
             factors_of(rewritten(weight, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
                 const ExprNode& node = weight.nodes[i];

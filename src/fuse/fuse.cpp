@@ -15,7 +15,9 @@
 #include "fuse/fresh.h"
 #include "fuse/join.h"
 #include "fuse/join_products.h"
+#include "fuse/join_scored.h"
 #include "fuse/join_softmax.h"
+#include "fuse/layout.h"
 #include "fuse/order.h"
 #include "fuse/pad_rows.h"
 #include "fuse/prepare.h"
@@ -192,6 +194,8 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         join_maps(result);
         if (numerics == Numerics::Fused) exchange_sums(result);
         join_softmax(result);
+        join_scored(result, machine);
+        lay_out_rows(result);
         join_products(result);
         cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);

@@ -47,8 +47,8 @@ public:
     void run() {
         for (std::size_t r = 0; r < graph_.regions.size(); ++r) {
             auto* mix = scored(r);
-            if (mix == nullptr || !mix->factor) continue;
-            if (const auto softmax = softmax_of(mix->weight)) join(r, *mix, *softmax);
+            if (mix == nullptr || !mix->sums.front().factor) continue;
+            if (const auto softmax = softmax_of(mix->sums.front().weight)) join(r, *mix, *softmax);
         }
         std::vector<Region> left;
         for (std::size_t r = 0; r < graph_.regions.size(); ++r) {
@@ -67,7 +67,7 @@ private:
         const auto total = find(r, mix, ReduceOp::Sum, softmax.exponential, softmax.total);
         if (!maximum || !total || *maximum > *total || is_read_between(*maximum, *total, r, softmax)) return;
         mix.softmax = true;
-        mix.weight = softmax.score;
+        mix.sums.front().weight = softmax.score;
         int number = 0;
         for (const std::size_t statistic : {*maximum, *total}) joined_[statistic] = true;
         for (const std::size_t statistic : {*maximum, *total}) {
@@ -84,14 +84,14 @@ private:
                                                   const Expr& weight, std::int32_t buffer) const {
         for (std::size_t i = 0; i < r; ++i) {
             const ScoredRegion* other = scored(i);
-            if (other == nullptr || joined_[i] || other->factor || other->op != op ||
+            if (other == nullptr || joined_[i] || other->sums.front().factor || other->op != op ||
                 other->stores.size() != 1)
                 continue;
             const Store& store = other->stores.front();
             const bool plain = store.target.source == buffer && store.target.type == DType::F32 &&
                                store.expr.nodes.size() == 1 && root_of(store.expr).op == Op::Acc;
             if (plain && same_scores(mix, *other) && other->band == mix.band &&
-                one_column(weight) == one_column(other->weight))
+                one_column(weight) == one_column(other->sums.front().weight))
                 return i;
         }
         return std::nullopt;

@@ -44,8 +44,10 @@ public:
                 visit_(score.left, false, false);
                 visit_(score.right, false, false);
             }
-            reads(body.weight, false);
-            if (body.factor) visit_(*body.factor, false, false);
+            for (auto& sum : body.sums) {
+                reads(sum.weight, false);
+                if (sum.factor) visit_(*sum.factor, false, false);
+            }
             stores(body.stores);
             stores(body.row_stores);
         } else {

@@ -139,18 +139,24 @@ struct Score {
     bool operator==(const Score&) const = default;
 };
 
-/// A sum over many context positions whose weights come from scores that are computed where they are needed and never
-/// stored. Coordinates are [b, r, n, c, e]. With a factor, Acc(0)[b, r, n] = sum over c of round(weight(b, r, c)) *
-/// factor(b, c, n), rounded to the factor's type, which is that of all scores; without one (n is 1), Acc(0)[b, r] =
-/// reduction over c of weight(b, r, c). Acc(j) of `weight` is score j. Only c with band.begin <= c - r < band.end count;
-/// all others would not change the result. Then the stores, over (b, r, n).
-/// With `softmax`, `weight` gives x(b, r, c) and the weights are exp(x - Acc(0)[b, r]) / Acc(1)[b, r], of which Acc(0) is the
-/// largest x of the row and Acc(1) the sum of exp(x - Acc(0)); the row stores, over (b, r), see these two.
+/// What is summed over the context positions of a row. Acc(j) of `weight` is score j.
+struct ScoredSum {
+    Expr weight;
+    std::optional<Access> factor;
+    bool operator==(const ScoredSum&) const = default;
+};
+
+/// Sums over many context positions whose weights come from scores that are computed where they are needed and never
+/// stored. Coordinates are [b, r, n, c, e]. With factors, Acc(s)[b, r, n] = sum over c of round(weight(b, r, c)) *
+/// factor(b, c, n) of sum s, rounded to the factor's type, which is that of all scores; one sum alone may have none (n is 1):
+/// Acc(0)[b, r] = reduction over c of weight(b, r, c). Only c with band.begin <= c - r < band.end count; all others would
+/// not change the result. Then the stores, over (b, r, n).
+/// With `softmax`, the weight of the only sum gives x(b, r, c), and the weights are exp(x - Acc(0)[b, r]) / Acc(1)[b, r], of
+/// which Acc(0) is the largest x of the row and Acc(1) the sum of exp(x - Acc(0)); the row stores, over (b, r), see these two.
 struct ScoredRegion {
     std::array<std::int64_t, 5> space{};
     std::vector<Score> scores;
-    Expr weight;
-    std::optional<Access> factor;
+    std::vector<ScoredSum> sums;
     ReduceOp op = ReduceOp::Sum;
     bool softmax = false;
     Range band;

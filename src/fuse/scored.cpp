@@ -14,8 +14,10 @@ constexpr std::size_t kRow = 1;
 constexpr std::size_t kColumn = 2;
 constexpr std::size_t kContext = 3;
 constexpr std::size_t kDepth = 4;
-constexpr std::int64_t kMostStages = 3;
-constexpr std::int64_t kLeastStages = 2;
+constexpr std::int32_t kMostStages = 3;
+constexpr std::int32_t kLeastStages = 2;
+/// Registers of one thread for fragments; with more, what else the main loop needs would spill.
+constexpr std::int64_t kMostRegisters = 128;
 
 bool moves(const IndexMap& map, std::size_t dim) {
     return std::any_of(map.dims[dim].begin(), map.dims[dim].end(),
@@ -97,13 +99,14 @@ public:
         if (!weight || sum.space[kColumn] > kMostScoredColumns) return std::nullopt;
         std::copy(sum.space.begin(), sum.space.end(), region_.space.begin());
         region_.op = sum.op;
+        region_.sums.resize(1);
         if (!take_scores(*weight) || !take_weight(*weight)) return std::nullopt;
         if (sum.factor && !take_factor(sum)) return std::nullopt;
         const Counts counts = sum.op == ReduceOp::Max ? Counts::Visible : Counts::NonZero;
         const Shape space(sum.space.begin(), sum.space.end());
         region_.band = sum.op == ReduceOp::Min ? Range{1 - space[kRow], space[kContext]}
-                                               : band_of(region_.weight, counts, space);
-        if (!cut()) return std::nullopt;
+                                               : band_of(region_.sums.front().weight, counts, space);
+        if (!cut_scored(region_, machine_)) return std::nullopt;
         ScoredDraft draft{std::move(region_), sum.view};
         draft.view.dims.push_back({atom(draft.region.space[kContext], 0)});
         draft.view.dims.push_back({atom(draft.region.space[kDepth], 0)});
@@ -169,14 +172,15 @@ private:
 
     bool take_weight(const Expr& weight) {
         if (!is_narrow_float(weight.type()) && weight.type() != DType::F32) return false;
-        region_.weight = rewritten(weight, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        Expr& own = region_.sums.front().weight;
+        own = rewritten(weight, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
             const ExprNode& node = weight.nodes[i];
             if (node.op != Op::Load) return std::nullopt;
             const int number = score_number_[static_cast<std::size_t>(node.integer)];
             if (number < 0) return std::nullopt;
             return out.cast(out.acc(number), node.type);
         });
-        for (Access& access : region_.weight.accesses) {
+        for (Access& access : own.accesses) {
             if (moves(access.map, kColumn)) return false;
             access.map.dims.push_back({atom(region_.space[kDepth], 0)});
         }
@@ -188,23 +192,8 @@ private:
         if (!factor || moves(factor->map, kRow)) return false;
         factor->map.dims.push_back({atom(region_.space[kDepth], 0)});
         if (!is_plain(*factor, kColumn, kContext)) return false;
-        region_.factor = std::move(*factor);
+        region_.sums.front().factor = std::move(*factor);
         return true;
-    }
-
-    /// Fewer rows make more tasks.
-    bool cut() {
-        for (const std::int32_t rows : {64, 128}) {
-            for (std::int64_t stages = kMostStages; stages >= kLeastStages; --stages) {
-                const std::int64_t across = abi::scored_across(rows, machine_.consumer_warps);
-                region_.tile = {rows, static_cast<std::int32_t>(across * abi::kScoredBlock),
-                                static_cast<std::int32_t>(stages)};
-                const std::int64_t bytes =
-                    abi::scored_scratch(scored_shape(region_), machine_.consumer_warps);
-                if (across > 0 && bytes <= machine_.shared_bytes - abi::kControlBytes) return true;
-            }
-        }
-        return false;
     }
 
     const Graph& graph_;
@@ -217,8 +206,44 @@ private:
 }  // namespace
 
 abi::ScoredShape scored_shape(const ScoredRegion& region) {
-    return {region.tile.rows, static_cast<long long>(region.scores.size()), region.space[kDepth],
-            region.factor ? region.space[kColumn] : 0, region.tile.stages};
+    const auto staged = [&](const ScoredSum& sum) { return sum.factor && !staged_as(region, *sum.factor); };
+    return {region.tile.rows,
+            static_cast<long long>(region.scores.size()),
+            region.space[kDepth],
+            region.sums.front().factor ? region.space[kColumn] : 0,
+            static_cast<long long>(region.sums.size()),
+            std::count_if(region.sums.begin(), region.sums.end(), staged),
+            region.tile.stages};
+}
+
+bool cut_scored(ScoredRegion& region, const Machine& machine) {
+    const abi::ScoredShape shape = scored_shape(region);
+    if (abi::scored_registers(shape) > kMostRegisters) return false;
+    for (const std::int32_t rows : {64, 128}) {
+        for (std::int32_t stages = kMostStages; stages >= kLeastStages; --stages) {
+            const std::int64_t across = abi::scored_across(rows, machine.consumer_warps);
+            region.tile = {rows, static_cast<std::int32_t>(across * abi::kScoredBlock), stages};
+            const std::int64_t bytes = abi::scored_scratch(scored_shape(region), machine.consumer_warps);
+            if (across > 0 && bytes <= machine.shared_bytes - abi::kControlBytes) return true;
+        }
+    }
+    return false;
+}
+
+std::optional<std::size_t> staged_as(const ScoredRegion& region, const Access& factor) {
+    if (region.space[kColumn] != region.space[kDepth]) return std::nullopt;
+    const Access right = as_right_side(factor);
+    const auto found = std::find_if(region.scores.begin(), region.scores.end(),
+                                    [&](const Score& score) { return one_column(score.right) == right; });
+    if (found == region.scores.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - region.scores.begin());
+}
+
+ScoredWeights weights_of(const ScoredRegion& region) {
+    ScoredWeights all;
+    for (const ScoredSum& sum : region.sums)
+        all.nodes.push_back(copy_into(all.expr, sum.weight, sum.weight.root()));
+    return all;
 }
 
 Access one_column(Access access) {
@@ -232,8 +257,14 @@ Expr one_column(Expr expr) {
     return extracted(expr, expr.root());
 }
 
+Access as_right_side(Access factor) {
+    std::swap(factor.map.dims[kColumn], factor.map.dims[kDepth]);
+    return one_column(std::move(factor));
+}
+
 bool is_same(const Score& a, const Score& b) {
-    return one_column(a.left) == one_column(b.left) && one_column(a.right) == one_column(b.right);
+    return a.left.source == b.left.source && a.right.source == b.right.source &&
+           one_column(a.left) == one_column(b.left) && one_column(a.right) == one_column(b.right);
 }
 
 std::optional<ScoredDraft> scored_draft(const Graph& graph, const Decisions& decisions,

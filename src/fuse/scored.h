@@ -27,9 +27,26 @@ inline constexpr std::int64_t kMostScoredColumns = 128;
 
 [[nodiscard]] abi::ScoredShape scored_shape(const ScoredRegion& region);
 
+/// Sets the tile of the region: that of fewest rows, which makes most tasks, whose stages fit into the machine's shared memory.
+/// False where none fits, or where the fragments of scores and sums would leave a thread too few registers.
+[[nodiscard]] bool cut_scored(ScoredRegion& region, const Machine& machine);
+
+/// The score whose right side the factor is itself, column for element: both are staged once.
+[[nodiscard]] std::optional<std::size_t> staged_as(const ScoredRegion& region, const Access& factor);
+
+/// The weights of all sums as nodes of one expression, which has what they share once.
+struct ScoredWeights {
+    Expr expr;
+    std::vector<std::int32_t> nodes;
+};
+[[nodiscard]] ScoredWeights weights_of(const ScoredRegion& region);
+
 /// The same over coordinates of a scored region with one column.
 [[nodiscard]] Access one_column(Access access);
 [[nodiscard]] Expr one_column(Expr expr);
+
+/// A factor as the right side of a score, of one column: its columns are the elements that are multiplied.
+[[nodiscard]] Access as_right_side(Access factor);
 
 /// Are the scores the same for all pairs of a row and a position?
 [[nodiscard]] bool is_same(const Score& a, const Score& b);

@@ -99,8 +99,10 @@ void write_body(Writer& out, const ScoredRegion& region) {
         write_access(out, "left", score.left);
         write_access(out, "right", score.right);
     }
-    write_expr(out, "weight", region.weight);
-    if (region.factor) write_access(out, "factor", *region.factor);
+    for (const ScoredSum& sum : region.sums) {
+        write_expr(out, "weight", sum.weight);
+        if (sum.factor) write_access(out, "factor", *sum.factor);
+    }
     write_stores(out, region.stores);
     if (region.row_stores.empty()) return;
     out.line("rows");
@@ -209,8 +211,11 @@ void read_body(Reader& in, ScoredRegion& region) {
         score.left = read_access(in, kBufferSigil);
         score.right = read_access_part(in, "right");
     }
-    region.weight = read_expr_part(in, "weight");
-    if (in.accept("factor")) region.factor = read_access(in, kBufferSigil);
+    do {
+        ScoredSum& sum = region.sums.emplace_back();
+        sum.weight = read_expr_part(in, "weight");
+        if (in.accept("factor")) sum.factor = read_access(in, kBufferSigil);
+    } while (in.next_is_token("weight"));
     region.stores = read_stores(in);
     if (in.accept("rows")) region.row_stores = read_stores(in);
 }

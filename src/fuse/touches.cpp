@@ -66,6 +66,14 @@ std::optional<std::size_t> Touches::first_conflict(std::size_t region) const {
     return first;
 }
 
+bool Touches::conflict(std::size_t first, std::size_t second) const {
+    const OfRegion& touched = of_region_[first];
+    return std::any_of(touched.begin(), touched.end(), [&](const auto& entry) {
+        const auto& [buffer, touch] = entry;
+        return of_region_[second].count(buffer) > 0 && conflict(buffer, touch, second);
+    });
+}
+
 std::optional<std::size_t> Touches::last_writer(std::int32_t buffer, std::size_t region) const {
     const std::set<std::size_t>& users = users_.at(buffer);
     const auto writes = [&](std::size_t user) { return of_region_[user].at(buffer).writes; };

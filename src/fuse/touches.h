@@ -32,6 +32,9 @@ public:
     /// The first region after `region` that may not overtake it; nothing where it may come last.
     [[nodiscard]] std::optional<std::size_t> first_conflict(std::size_t region) const;
 
+    /// Does one of the regions write what the other touches?
+    [[nodiscard]] bool conflict(std::size_t first, std::size_t second) const;
+
     /// The last region before `region` that writes the buffer.
     [[nodiscard]] std::optional<std::size_t> last_writer(std::int32_t buffer, std::size_t region) const;
 

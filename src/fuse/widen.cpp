@@ -25,10 +25,12 @@ bool is_raw(const Region& region, const Access& access) {
         return &access == &attention->key || &access == &attention->value;
     }
     if (const auto* scored = std::get_if<ScoredRegion>(&region.body)) {
-        return (scored->factor && &access == &*scored->factor) ||
-               std::any_of(scored->scores.begin(), scored->scores.end(), [&](const Score& score) {
-                   return &access == &score.left || &access == &score.right;
-               });
+        const auto is_factor = [&](const ScoredSum& sum) { return sum.factor && &access == &*sum.factor; };
+        const auto is_side = [&](const Score& score) {
+            return &access == &score.left || &access == &score.right;
+        };
+        return std::any_of(scored->sums.begin(), scored->sums.end(), is_factor) ||
+               std::any_of(scored->scores.begin(), scored->scores.end(), is_side);
     }
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
         for (const Access& weight : matmul->weights) {
@@ -93,7 +95,7 @@ struct Retype {
         stores(region.stores);
     }
     void operator()(ScoredRegion& region) const {
-        retype(region.weight, chosen, true);
+        for (ScoredSum& sum : region.sums) retype(sum.weight, chosen, true);
         stores(region.stores);
         stores(region.row_stores);
     }

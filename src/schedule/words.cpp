@@ -114,8 +114,9 @@ private:
         const bool in_scores = std::any_of(
             scored.scores.begin(), scored.scores.end(),
             [&](const Score& score) { return reads(score.left, buffer_) || reads(score.right, buffer_); });
-        return in_scores || (scored.factor && reads(*scored.factor, buffer_)) ||
-               count_reads(scored.weight, buffer_) > 0;
+        return in_scores || std::any_of(scored.sums.begin(), scored.sums.end(), [&](const ScoredSum& sum) {
+                   return (sum.factor && reads(*sum.factor, buffer_)) || count_reads(sum.weight, buffer_) > 0;
+               });
     }
 
     /// The loads of a point are on their way together.

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "fuse/product_kind.h"
+#include "fuse/scored.h"
 
 namespace stretto {
 namespace {
@@ -30,7 +31,9 @@ double nodes_per_point(const RegionBody& body) {
                 return nodes;
             },
             [](const AttentionRegion& attention) { return static_cast<double>(attention.mask.nodes.size()); },
-            [](const ScoredRegion& scored) { return static_cast<double>(scored.weight.nodes.size()); }},
+            [](const ScoredRegion& scored) {
+                return static_cast<double>(weights_of(scored).expr.nodes.size());
+            }},
         body);
 }
 
@@ -79,7 +82,9 @@ Points points(const ScoredRegion& scored, const Task& task, double nodes) {
     const double context = size(scored_context(scored, task.tile[1]));
     const double rows = size(task.tile[0]) * size(task.tile[1]);
     const auto depth = static_cast<double>(scored.space[4]) * static_cast<double>(scored.scores.size());
-    const auto width = static_cast<double>(scored.factor ? scored.space[2] : 0);
+    const bool mixes = scored.sums.front().factor.has_value();
+    const auto width =
+        static_cast<double>(mixes ? scored.space[2] : 0) * static_cast<double>(scored.sums.size());
     const double touched =
         std::max(rows, context) * static_cast<double>(std::max(scored.space[2], scored.space[4]));
     return {rows * context * nodes, 2 * rows * context * (depth + width), touched};

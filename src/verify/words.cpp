@@ -56,8 +56,10 @@ private:
                 plain(score.left);
                 plain(score.right);
             }
-            for (const Access& access : scored->weight.accesses) plain(access);
-            if (scored->factor) plain(*scored->factor);
+            for (const ScoredSum& sum : scored->sums) {
+                for (const Access& access : sum.weight.accesses) plain(access);
+                if (sum.factor) plain(*sum.factor);
+            }
         }
     }
 

@@ -38,26 +38,40 @@ public:
         region_.scores.push_back({operand(s_.r, s_.e, 1, 4, left), operand(s_.c, s_.e, 3, 4, right)});
     }
 
-    void factor(Layout layout) { region_.factor = operand(s_.c, s_.n, 3, 2, layout); }
+    /// One more sum, of what is multiplied with this from here on.
+    void sum(Layout factor) {
+        region_.sums.emplace_back();
+        region_.sums.back().factor = operand(s_.c, s_.n, 3, 2, factor);
+    }
+    /// One whose factor is the right side of a score.
+    void sum_of_right(std::size_t score) {
+        region_.sums.emplace_back();
+        Access factor = region_.scores[score].right;
+        std::swap(factor.map.dims[2], factor.map.dims[4]);
+        region_.sums.back().factor = factor;
+    }
 
     /// exp(visible score / 4 - shift[r]) / norm[r], of which norm is at least 1.
     std::int32_t probability() {
-        Expr& w = region_.weight;
+        Expr& w = weight();
         const std::int32_t shifted = w.apply(Op::Sub, {visible_score(), row_value()});
         const std::int32_t size = w.apply(Op::Abs, {row_value()});
         const std::int32_t norm = w.apply(Op::Add, {size, w.constant(1, DType::F32)});
         return w.apply(Op::Div, {w.apply(Op::Exp, {shifted}), norm});
     }
 
+    /// score / 4, zero where hidden.
+    void seen_score() { hidden(weight().apply(Op::Mul, {weight().acc(0), quarter()}), 0); }
+
     std::int32_t visible_score() {
-        Expr& w = region_.weight;
-        const std::int32_t score = w.apply(Op::Mul, {w.acc(0), w.constant(0.25, DType::F32)});
+        Expr& w = weight();
+        const std::int32_t score = w.apply(Op::Mul, {w.acc(0), quarter()});
         return hidden(score, kHidden);
     }
 
     /// probability * (second score - value[c]), zero where hidden.
     void derivative() {
-        Expr& w = region_.weight;
+        Expr& w = weight();
         const std::int32_t p = probability();
         const std::int32_t difference = w.apply(Op::Sub, {w.acc(1), context_value()});
         hidden(w.apply(Op::Mul, {p, difference}), 0);
@@ -78,18 +92,21 @@ public:
     void reduce(ReduceOp op) {
         region_.op = op;
         region_.space[2] = 1;
+        region_.sums.emplace_back();
     }
 
-    /// result[b, r, n] = Acc(0) * scale[b, r] in `type`.
+    /// results[s][b, r, n] = Acc(s) * scale[b, r] in `type`.
     Case finish(DType type, const std::string& what) {
         const std::int64_t n = region_.space[2];
-        const BufferId out = build_.buffer(BufferRole::Output, type, {s_.b, s_.r, n});
         const BufferId scale = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.r});
-        Store store{build_.through(out, map(s_.r * n, n, 1, 0)), {}, {}};
-        const std::int32_t factor = store.expr.load(build_.through(scale, map(s_.r, 1, 0, 0)));
-        store.expr.apply(Op::Mul, {store.expr.acc(0), factor});
-        region_.stores.push_back(std::move(store));
-        for (Access& access : region_.weight.accesses) access.map.dims[2] = {atom(n, 0)};
+        for (std::size_t s = 0; s < region_.sums.size(); ++s) {
+            const BufferId out = build_.buffer(BufferRole::Output, type, {s_.b, s_.r, n});
+            Store store{build_.through(out, map(s_.r * n, n, 1, 0)), {}, {}};
+            const std::int32_t factor = store.expr.load(build_.through(scale, map(s_.r, 1, 0, 0)));
+            store.expr.apply(Op::Mul, {store.expr.acc(static_cast<int>(s)), factor});
+            region_.stores.push_back(std::move(store));
+            for (Access& access : region_.sums[s].weight.accesses) access.map.dims[2] = {atom(n, 0)};
+        }
         for (Score& score : region_.scores) score.left.map.dims[2] = score.right.map.dims[2] = {atom(n, 0)};
         build_.region(std::move(region_));
         // Scores are F32 sums of E products, of which the weights are exponentials; a weight near the middle of two values
@@ -103,6 +120,9 @@ public:
     }
 
 private:
+    Expr& weight() { return region_.sums.back().weight; }
+    std::int32_t quarter() { return weight().constant(0.25, DType::F32); }
+
     [[nodiscard]] IndexMap map(std::int64_t b, std::int64_t r, std::int64_t n, std::int64_t c) const {
         return {
             {{atom(s_.b, b)}, {atom(s_.r, r)}, {atom(region_.space[2], n)}, {atom(s_.c, c)}, {atom(s_.e, 0)}},
@@ -125,15 +145,15 @@ private:
 
     std::int32_t row_value() {
         const BufferId values = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.r});
-        return region_.weight.load(build_.through(values, map(s_.r, 1, 0, 0)));
+        return weight().load(build_.through(values, map(s_.r, 1, 0, 0)));
     }
     std::int32_t context_value() {
         const BufferId values = build_.buffer(BufferRole::Input, DType::F32, {s_.b, s_.c});
-        return region_.weight.load(build_.through(values, map(s_.c, 0, 0, 1)));
+        return weight().load(build_.through(values, map(s_.c, 0, 0, 1)));
     }
 
     std::int32_t hidden(std::int32_t value, double otherwise) {
-        Expr& w = region_.weight;
+        Expr& w = weight();
         if (sees_ == Sees::All) return value;
         const std::int32_t r = w.index(1);
         const std::int32_t c = w.index(3);
@@ -156,7 +176,7 @@ private:
 Case mixed(DType type, const Sizes& s, Sees sees, std::int32_t rows, Layout layout, const std::string& what) {
     ScoredBuilder build(type, s, sees, rows);
     build.score(layout, layout);
-    build.factor(layout);
+    build.sum(layout);
     build.probability();
     return build.finish(type, what);
 }
@@ -165,15 +185,38 @@ Case differentiated(DType type, const Sizes& s, Sees sees, std::int32_t rows, co
     ScoredBuilder build(type, s, sees, rows);
     build.score(Layout::Rows, Layout::Rows);
     build.score(Layout::Columns, Layout::Rows);
-    build.factor(Layout::Rows);
+    build.sum(Layout::Rows);
     build.derivative();
+    return build.finish(DType::F32, what);
+}
+
+/// Two sums over the same scores: of probabilities, and of their derivatives, whose factor is the second score's right side.
+Case both(DType type, const Sizes& s, Sees sees, std::int32_t rows, Layout layout, const std::string& what) {
+    ScoredBuilder build(type, s, sees, rows);
+    build.score(Layout::Rows, layout);
+    build.score(Layout::Rows, layout);
+    build.sum(Layout::Rows);
+    build.probability();
+    build.sum_of_right(1);
+    build.derivative();
+    return build.finish(DType::F32, what);
+}
+
+/// Two sums of one score each of whose factors is its right side.
+Case twice(const Sizes& s, const std::string& what) {
+    ScoredBuilder build(DType::BF16, s, Sees::Before, 64);
+    build.score(Layout::Rows, Layout::Rows);
+    build.sum_of_right(0);
+    build.probability();
+    build.sum_of_right(0);
+    build.seen_score();
     return build.finish(DType::F32, what);
 }
 
 Case softmax(const Sizes& s, Sees sees, std::int32_t rows, const std::string& what) {
     ScoredBuilder build(DType::BF16, s, sees, rows);
     build.score(Layout::Rows, Layout::Rows);
-    build.factor(Layout::Rows);
+    build.sum(Layout::Rows);
     build.softmax();
     return build.finish(DType::BF16, what);
 }
@@ -203,6 +246,11 @@ std::vector<Case> scored_cases() {
     cases.push_back(mixed(DType::BF16, {2, 130, 64, 140, 32}, Sees::After, 128, Layout::Rows, "mix_after"));
     cases.push_back(differentiated(DType::BF16, {}, Sees::After, 64, "derivative_after"));
     cases.push_back(differentiated(DType::BF16, {1, 66, 128, 70, 128}, Sees::All, 128, "derivative_wide"));
+    cases.push_back(both(DType::BF16, {}, Sees::Before, 64, Layout::Rows, "both_before"));
+    cases.push_back(both(DType::F16, {2, 40, 48, 131, 48}, Sees::After, 64, Layout::Columns, "both_columns"));
+    cases.push_back(
+        both(DType::BF16, {1, 40, 32, 131, 32}, Sees::All, 128, Layout::OddRows, "both_odd_rows"));
+    cases.push_back(twice({1, 40, 64, 131, 64}, "twice"));
     for (const auto& [n, e] : {std::pair{8, 16}, {40, 48}, {48, 32}, {96, 80}, {128, 128}}) {
         cases.push_back(mixed(DType::BF16, {1, 20, n, 131, e}, Sees::All, 64, Layout::Rows,
                               "mix_" + std::to_string(n) + "_" + std::to_string(e)));

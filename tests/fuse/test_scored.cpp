@@ -5,8 +5,10 @@
 
 #include "fuse/band.h"
 #include "fuse/fuse.h"
+#include "fuse/scored.h"
 #include "graph/builder.h"
 #include "simplify/simplify.h"
+#include "support/attention_graph.h"
 
 namespace stretto {
 namespace {
@@ -121,11 +123,11 @@ TEST(Scored, TheGradientOfTheRightSideTakesItsRowsFromTheContext) {
     const RegionGraph graph = attention.fused();
     EXPECT_FALSE(stores_scores(graph));
     const auto regions = scored(graph);
-    ASSERT_GE(regions.size(), 2U);
-    for (auto region = regions.end() - 2; region != regions.end(); ++region) {
-        EXPECT_EQ(region->space, (std::array<std::int64_t, 5>{kHeads, kRows, kDepth, kRows, kDepth}));
-        EXPECT_EQ(region->band, (Range{1 - kRows, kRows}));
-    }
+    ASSERT_FALSE(regions.empty());
+    const ScoredRegion& both = regions.back();
+    ASSERT_EQ(both.sums.size(), 2U) << "of the same squares";
+    EXPECT_EQ(both.space, (std::array<std::int64_t, 5>{kHeads, kRows, kDepth, kRows, kDepth}));
+    EXPECT_EQ(both.band, (Range{1 - kRows, kRows}));
 }
 
 /// The row sums of weights and the gradient of the mix's weights: those of the backward pass of a softmax.
@@ -201,6 +203,69 @@ TEST(Scored, ExactNumericsKeepRowSums) {
     RowSums program;
     program.sum(program.product(program.d_weights, program.weights));
     EXPECT_EQ(rows_of_depth(program.fused("h200", Numerics::Exact)), nullptr);
+}
+
+RegionGraph fused_gradients(const AttentionSizes& sizes) {
+    return fuse(simplify(attention_gradients(sizes)), builtin_machine("h200"), Numerics::Fused);
+}
+
+/// Products of as many results as there are scores.
+std::size_t products(const ScoredRegion& region) {
+    return region.scores.size() + (region.sums.front().factor ? region.sums.size() : 0);
+}
+
+TEST(Scored, TheGradientsOfKeysAndValuesAreOneRegion) {
+    const auto regions =
+        scored(fused_gradients({.heads = kHeads, .key_heads = 4, .rows = kRows, .depth = kDepth}));
+    ASSERT_EQ(regions.size(), 3U) << "the mix, keys with values, queries";
+    EXPECT_EQ(products(regions[0]), 2U);
+    const ScoredRegion& both = products(regions[1]) == 4 ? regions[1] : regions[2];
+    EXPECT_EQ(both.scores.size(), 2U);
+    EXPECT_EQ(both.sums.size(), 2U);
+    EXPECT_EQ(both.stores.size(), 2U);
+    EXPECT_EQ(products(regions[1]) + products(regions[2]), 7U);
+}
+
+TEST(Scored, SumsStoredInColumnsAreLaidOutInRows) {
+    const RegionGraph graph =
+        fused_gradients({.heads = kHeads, .key_heads = 4, .rows = kRows, .depth = kDepth});
+    int arena = 0;
+    for (const ScoredRegion& region : scored(graph)) {
+        for (const Store& store : region.stores) {
+            const Buffer& buffer = graph.buffers[static_cast<std::size_t>(store.target.source)];
+            if (buffer.role != BufferRole::Arena) continue;
+            ++arena;
+            EXPECT_EQ(buffer.shape, (Shape{kHeads, kRows, kDepth})) << buffer.name;
+            EXPECT_EQ(store.target.map.dims[2], std::vector<Atom>{atom(kDepth, 1)}) << buffer.name;
+        }
+    }
+    EXPECT_EQ(arena, 2) << "the gradients of keys and values, before heads that share one are added";
+}
+
+TEST(Scored, FactorsThatAreRightSidesAreStagedOnce) {
+    for (const ScoredRegion& region :
+         scored(fused_gradients({.heads = kHeads, .key_heads = kHeads, .rows = kRows, .depth = kDepth}))) {
+        const std::int64_t staged = region.softmax ? 1 : 0;  // values; queries, keys and gradients are sides
+        EXPECT_EQ(scored_shape(region).factors, staged);
+    }
+}
+
+TEST(Scored, SumsOfWideHeadsStayApartForTheirRegisters) {
+    const auto regions =
+        scored(fused_gradients({.heads = kHeads, .key_heads = kHeads, .rows = kRows, .depth = 128}));
+    EXPECT_EQ(regions.size(), 4U);
+    for (const ScoredRegion& region : regions) EXPECT_EQ(region.sums.size(), 1U);
+}
+
+TEST(Scored, SumsOfWhichOneNeedsTheOtherStayApart) {
+    Attention attention;
+    GraphBuilder& b = attention.b;
+    const Tensor gradient = b.input(Role::User, "gradient", DType::BF16, {kHeads, kRows, kDepth});
+    const Tensor right = b.matmul(b.transpose(attention.weights, 1, 2), gradient);
+    b.output(b.matmul(b.transpose(attention.weights, 1, 2), right), "twice");
+    const auto regions = scored(attention.fused());
+    ASSERT_EQ(regions.size(), 3U);
+    for (const ScoredRegion& region : regions) EXPECT_EQ(region.sums.size(), 1U);
 }
 
 class Band : public testing::Test {

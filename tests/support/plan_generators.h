@@ -50,8 +50,11 @@ inline ScoredRegion pick_scored(std::int64_t buffers) {
     region.space = pick_space<5>();
     region.scores.resize(static_cast<std::size_t>(pick(1, 2)));
     for (Score& score : region.scores) score = {pick_access(buffers), pick_access(buffers)};
-    region.weight = pick_expr(buffers);
-    if (one_in(2)) region.factor = pick_access(buffers);
+    region.sums.resize(static_cast<std::size_t>(pick(1, 2)));
+    for (ScoredSum& sum : region.sums) {
+        sum.weight = pick_expr(buffers);
+        if (one_in(2)) sum.factor = pick_access(buffers);
+    }
     region.softmax = one_in(3);
     if (!region.softmax) region.op = pick_enum(ReduceOp::Min);
     region.band = {pick(-1000, 0), pick(0, 1000)};

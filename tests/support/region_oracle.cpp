@@ -141,7 +141,7 @@ public:
     void operator()(const ScoredRegion& region) {
         const auto [batches, rows, columns, context, depth] = region.space;
         for_each({batches, rows}, [&](const Coordinate& row) {
-            Elements weights;
+            std::vector<Elements> weights(region.sums.size());
             for (std::int64_t c = 0; c < context; ++c) {
                 Results scores;
                 for (const Score& score : region.scores) {
@@ -152,11 +152,17 @@ public:
                     }
                     scores.accumulators.push_back(sum);
                 }
-                weights.push_back(value_of(region.weight, {row[0], row[1], 0, c, 0}, scores));
+                for (std::size_t s = 0; s < weights.size(); ++s)
+                    weights[s].push_back(value_of(region.sums[s].weight, {row[0], row[1], 0, c, 0}, scores));
             }
-            if (region.softmax) store_softmax(region, row, weights);
-            for (std::int64_t n = 0; n < columns; ++n)
-                store(region.stores, {row[0], row[1], n, 0, 0}, {{sum_of(region, weights, row, n)}, {}});
+            if (region.softmax) store_softmax(region, row, weights.front());
+            for (std::int64_t n = 0; n < columns; ++n) {
+                Results sums;
+                for (std::size_t s = 0; s < weights.size(); ++s)
+                    sums.accumulators.push_back(
+                        sum_of(region.op, region.sums[s].factor, weights[s], {row[0], row[1], n, 0, 0}));
+                store(region.stores, {row[0], row[1], n, 0, 0}, sums);
+            }
         });
     }
 
@@ -170,17 +176,14 @@ private:
         store(region.row_stores, {row[0], row[1], 0, 0, 0}, {{maximum, total}, {}});
     }
 
-    double sum_of(const ScoredRegion& region, const Elements& weights, const Coordinate& row,
-                  std::int64_t n) const {
-        if (!region.factor && region.op == ReduceOp::Max)
-            return *std::max_element(weights.begin(), weights.end());
-        if (!region.factor && region.op == ReduceOp::Min)
-            return *std::min_element(weights.begin(), weights.end());
+    double sum_of(ReduceOp op, const std::optional<Access>& factor, const Elements& weights,
+                  Coordinate at) const {
+        if (!factor && op == ReduceOp::Max) return *std::max_element(weights.begin(), weights.end());
+        if (!factor && op == ReduceOp::Min) return *std::min_element(weights.begin(), weights.end());
         double sum = 0;
         for (std::size_t c = 0; c < weights.size(); ++c) {
-            const Coordinate at{row[0], row[1], n, static_cast<std::int64_t>(c), 0};
-            sum += region.factor ? rounded(weights[c], region.factor->type) * element(*region.factor, at, {})
-                                 : weights[c];
+            at[3] = static_cast<std::int64_t>(c);
+            sum += factor ? rounded(weights[c], factor->type) * element(*factor, at, {}) : weights[c];
         }
         return sum;
     }

@@ -5,6 +5,7 @@
 #include "memory/memory.h"
 #include "schedule/schedule.h"
 #include "simplify/simplify.h"
+#include "support/attention_graph.h"
 #include "support/decode_graph.h"
 #include "tile/tile.h"
 
@@ -123,6 +124,9 @@ std::vector<Plan> real_plans() {
         plans.push_back(planned(training(), machine));
         plans.push_back(planned(decode_graph(sizes), machine));
     }
+    Machine wide = small_machine(3);  // scores are computed anew where warps can share rows
+    wide.consumer_warps = 8;
+    plans.push_back(planned(attention_gradients({.rows = 66}), wide));
     return plans;
 }
 

@@ -14,8 +14,8 @@ namespace stretto {
 /// All stages from graph to arena offsets; nothing is verified.
 [[nodiscard]] Plan planned(const Graph& graph, const Machine& machine);
 
-/// Plans of small graphs of every region kind: a gated MLP with a norm, a state update, a softmax, a training
-/// update, a decode step.
+/// Plans of small graphs of every region kind: a gated MLP with a norm, a state update, a softmax, a training update, a decode
+/// step, the gradients of attention.
 [[nodiscard]] std::vector<Plan> real_plans();
 
 }  // namespace stretto
