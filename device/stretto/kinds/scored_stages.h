@@ -110,40 +110,51 @@ struct ScoredStages {
         if (c < task.end) {
             for_each_number<0, F::kScores>([&]<int J>(Number<J> j) {
 #pragma unroll
-                for (I32 d = 0; d < kDeep; ++d) {
-                    stage_block<Config, Element, kTurn, kIsColumn<F::kRightColumns, J>, F::kRightGrain,
-                                false>(
-                        right<J>(to, d), task.end - c,
-                        [&](I32) {
-                            return Depth{0, F::kDepth - d * kBlock};
-                        },
-                        [&](I32 row, I32 k) { return f.right_at(j, task.b, c + row, d * kBlock + k); });
-                }
+                for (I32 d = 0; d < kDeep; ++d) stage_right(f, task, j, d, c, right<J>(to, d));
             });
             for_each_number<0, F::kSums>([&]<int S>(Number<S> s) {
-                if constexpr (kHasStage<S>) stage_factor(f, task, s, c, to);
+                if constexpr (kHasStage<S>) {
+#pragma unroll
+                    for (I32 block = 0; block < kAcross; ++block)
+                        stage_factor(f, task, s, c + block * kBlock, c, factor<S>(to, block, 0));
+                }
             });
         }
         commit_copies();
     }
 
 private:
-    template <int S>
-    static __device__ __forceinline__ void stage_factor(const F& f, const Task& task, Number<S> s, I32 c,
-                                                        U32 to) {
-#pragma unroll
-        for (I32 block = 0; block < kAcross; ++block) {
-            const I32 from = c + block * kBlock;
-            // A block that is outside is zero, wherever it is.
-            const I32 first = from < task.end ? from : c;
-            stage_block<Config, Element, kFactorLines, kIsColumn<F::kFactorColumns, S>, F::kFactorGrain,
-                        false>(
-                factor<S>(to, block, 0), F::kColumns,
-                [&](I32) {
-                    return Depth{0, task.end - from};
-                },
-                [&](I32 n, I32 k) { return f.factor_at(s, task.b, n, first + k); });
+    static constexpr bool in_pieces(I32 grain, I32 extent) {
+        return grain == kPieceElements<Element> && extent % kBlock == 0;
+    }
+
+    template <int J>
+    static __device__ __forceinline__ void stage_right(const F& f, const Task& task, Number<J> j, I32 d,
+                                                       I32 c, U32 to) {
+        constexpr bool kColumn = kIsColumn<F::kRightColumns, J>;
+        const auto at = [&](I32 row, I32 k) { return f.right_at(j, task.b, c + row, d * kBlock + k); };
+        if constexpr (in_pieces(F::kRightGrain, F::kDepth)) {
+            if (task.end - c >= kTurn) return stage_whole_block<Config, Element, kTurn, kColumn>(to, at);
         }
+        const auto depth = [&](I32) { return Depth{0, F::kDepth - d * kBlock}; };
+        stage_block<Config, Element, kTurn, kColumn, F::kRightGrain, false>(to, task.end - c, depth, at);
+    }
+
+    /// The positions from `from` on; `inside` is one that the task has.
+    template <int S>
+    static __device__ __forceinline__ void stage_factor(const F& f, const Task& task, Number<S> s, I32 from,
+                                                        I32 inside, U32 to) {
+        constexpr bool kColumn = kIsColumn<F::kFactorColumns, S>;
+        // A block that is outside is zero, wherever it is.
+        const I32 first = from < task.end ? from : inside;
+        const auto at = [&](I32 n, I32 k) { return f.factor_at(s, task.b, n, first + k); };
+        if constexpr (in_pieces(F::kFactorGrain, F::kColumns)) {
+            if (task.end - from >= kBlock)
+                return stage_whole_block<Config, Element, kFactorLines, kColumn>(to, at);
+        }
+        const auto depth = [&](I32) { return Depth{0, task.end - from}; };
+        stage_block<Config, Element, kFactorLines, kColumn, F::kFactorGrain, false>(to, F::kColumns, depth,
+                                                                                    at);
     }
 };
 
