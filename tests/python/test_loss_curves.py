@@ -5,17 +5,9 @@ import pytest
 import torch
 import train_gpt
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPE = train_gpt.Shape(width=16, layers=1, heads=2, context=16, batch=2)
 UPDATES = 20
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Eager's tensors are so small that threads wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_the_curve_of_a_mixture_of_experts_lies_on_eagers():

@@ -9,6 +9,7 @@ import stretto
 import torch
 import train_gpt
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPE = train_gpt.Shape(width=32, layers=2, heads=2, context=32, batch=2)
 # A text that does not change when somebody edits the documentation.
 DATA = torch.tensor(list((train_gpt.ROOT / "LICENSE").read_bytes()))
