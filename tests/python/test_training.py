@@ -213,3 +213,31 @@ def test_an_update_that_trains_leaves_its_state_to_the_training(update):
 def test_training_needs_a_launch_of_several_updates(single):
     with pytest.raises(stretto.UserError, match="compile it with updates_per_launch"):
         single.train(batches(1))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("feed", (iter, slowly), ids=("fast", "slow"))
+def test_a_gpu_takes_batches_from_host_memory_while_its_kernel_runs(feed):
+    example = tuple(x.cuda() for x in batches(1)[0])
+    update = stretto.compile_update(
+        mlp().cuda(),
+        squared_error,
+        optimizer=stretto.AdamW(lr=1e-2, clip_norm=1.0),
+        example=example,
+        updates_per_launch=SLOTS,
+    )
+    given = batches(200)
+    start = copied(update.state_dict())
+    expected, expected_reports = one_by_one(update, given)
+    update.load_state_dict(start)
+    training = update.train(feed(given))
+    reports, saved = [], None
+    for report in training:
+        reports.append(report)
+        if report.number == 50:
+            saved = training.state_dict()
+    assert reports == expected_reports
+    assert_equal_bits(values(update), expected)
+    update.load_state_dict(saved)
+    list(update.train(given[int(saved["update"]["draws"]) :]))
+    assert_equal_bits(values(update), expected)
