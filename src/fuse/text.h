@@ -26,7 +26,8 @@ namespace stretto {
 //       mask { ... }  length { ... }  out <access>
 //   }
 //   region r4 = scored sum [12, 1024, 64, 1024, 64] band -1023..1 tiles 64 x 128 stages 3 "mix#5" {
-//       left <access>  right <access>  (for each score)  weight { ... }  factor <access>  store ...  rows  store ...
+//       left <access>  right <access>  (for each score)  weight { ... }  factor <access>  (for each sum)
+//       store ...  rows  store ...
 //   }
 
 [[nodiscard]] std::string to_text(const RegionGraph& graph);

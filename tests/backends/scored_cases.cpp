@@ -246,7 +246,7 @@ std::vector<Case> scored_cases() {
     cases.push_back(mixed(DType::BF16, {2, 130, 64, 140, 32}, Sees::After, 128, Layout::Rows, "mix_after"));
     cases.push_back(differentiated(DType::BF16, {}, Sees::After, 64, "derivative_after"));
     cases.push_back(differentiated(DType::BF16, {1, 66, 128, 70, 128}, Sees::All, 128, "derivative_wide"));
-    cases.push_back(both(DType::BF16, {}, Sees::Before, 64, Layout::Rows, "both_before"));
+    cases.push_back(both(DType::BF16, {1, 40, 64, 131, 64}, Sees::Before, 64, Layout::Rows, "both_before"));
     cases.push_back(both(DType::F16, {2, 40, 48, 131, 48}, Sees::After, 64, Layout::Columns, "both_columns"));
     cases.push_back(
         both(DType::BF16, {1, 40, 32, 131, 32}, Sees::All, 128, Layout::OddRows, "both_odd_rows"));
