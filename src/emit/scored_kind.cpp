@@ -14,11 +14,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kRow = 1;
-constexpr std::size_t kColumn = 2;
-constexpr std::size_t kContext = 3;
-constexpr std::size_t kDepth = 4;
-
 PlainOperand lies(const Access& access, std::size_t row, std::size_t depth) {
     const auto operand = plain_operand(access, row, depth);
     ensure(operand.has_value(), "a sum over scores has an operand that is not plain");
@@ -42,15 +37,15 @@ public:
         kind_.functor.constants = {constant("kRows", region_.tile.rows),
                                    constant("kScores", static_cast<std::int64_t>(region_.scores.size())),
                                    constant("kSums", static_cast<std::int64_t>(region_.sums.size())),
-                                   constant("kDepth", region_.space[kDepth]),
+                                   constant("kDepth", region_.space[kScoredDepth]),
                                    constant("kColumns", scored_shape(region_).columns),
-                                   constant("kContext", region_.space[kContext]),
+                                   constant("kContext", region_.space[kScoredContext]),
                                    constant("kStages", region_.tile.stages),
                                    flag("kSoftmax", region_.softmax),
                                    constant("kBandBegin", region_.band.begin),
                                    constant("kBandEnd", region_.band.end)};
-        add_sides("kLeftColumns", "kLeftGrain", "left_at", &Score::left, kRow);
-        add_sides("kRightColumns", "kRightGrain", "right_at", &Score::right, kContext);
+        add_sides("kLeftColumns", "kLeftGrain", "left_at", &Score::left, kScoredRow);
+        add_sides("kRightColumns", "kRightGrain", "right_at", &Score::right, kScoredContext);
         add_factors();
         const std::string b = coordinate("b", region_.space[0]);
         const CudaMember at_b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};
@@ -59,13 +54,14 @@ public:
         add_function("void", "weights", {at_b, r, c, {"const float*", "acc", ""}, {"float*", "weights", ""}},
                      weights(pair));
         const Place place{
-            {{b, "r", coordinate("n", region_.space[kColumn]), "0", "0"}, "acc[{}]", DType::F32},
+            {{b, "r", coordinate("n", region_.space[kScoredColumn]), "0", "0"}, "acc[{}]", DType::F32},
             {},
             {at_b, r, {"I32", "n", ""}},
             {{"const Acc*", "acc", ""}}};
         add_stores(region_.stores, place);
-        add_vector_stores(region_.stores, place, kColumn,
-                          group_length(graph, region_.stores, kColumn, region_.space[kColumn], false));
+        add_vector_stores(
+            region_.stores, place, kScoredColumn,
+            group_length(graph, region_.stores, kScoredColumn, region_.space[kScoredColumn], false));
         add_row_stores();
         return finished();
     }
@@ -77,10 +73,11 @@ private:
         std::int64_t least = 0;
         for (std::size_t j = 0; j < region_.scores.size(); ++j) {
             const Access& access = region_.scores[j].*side;
-            const PlainOperand operand = lies(access, row, kDepth);
+            const PlainOperand operand = lies(access, row, kScoredDepth);
             if (operand.column) column_bits |= std::int64_t{1} << j;
             least = j == 0 ? operand.grain : std::min(least, operand.grain);
-            add_address(at, access, {{fmt::format("Number<{}>", j), "", ""}}, row == kRow ? "r" : "c", "e");
+            add_address(at, access, {{fmt::format("Number<{}>", j), "", ""}}, row == kScoredRow ? "r" : "c",
+                        "e");
         }
         kind_.functor.constants.push_back(constant(columns, column_bits));
         kind_.functor.constants.push_back(constant(grain, least));
@@ -114,9 +111,9 @@ private:
         for (std::size_t s = 0; s < region_.sums.size(); ++s) {
             const auto& factor = region_.sums[s].factor;
             if (!factor) continue;
-            PlainOperand operand = lies(*factor, kColumn, kContext);
+            PlainOperand operand = lies(*factor, kScoredColumn, kScoredContext);
             if (const auto score = staged_as(region_, *factor)) {
-                operand.column = !lies(region_.scores[*score].right, kContext, kDepth).column;
+                operand.column = !lies(region_.scores[*score].right, kScoredContext, kScoredDepth).column;
                 scores |= static_cast<std::int64_t>(*score + 1) << (4 * s);
             } else {
                 least = least == 0 ? operand.grain : std::min(least, operand.grain);

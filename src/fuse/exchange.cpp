@@ -11,10 +11,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kColumn = 2;
-constexpr std::size_t kContext = 3;
-constexpr std::size_t kDepth = 4;
-
 /// Over [b, r, e] instead, where e goes along dimension `last`.
 Access of_depth(Access access, std::size_t last) {
     auto& dims = access.map.dims;
@@ -75,9 +71,9 @@ private:
     /// Does the region sum the right side of score j, over the same rows and positions?
     static bool mixes(const ScoredRegion& mix, const ScoredRegion& sum, std::size_t j) {
         const auto& mixed = mix.sums.front().factor;
-        if (!mixed || mix.softmax || mix.space[kColumn] != sum.space[kDepth] ||
+        if (!mixed || mix.softmax || mix.space[kScoredColumn] != sum.space[kScoredDepth] ||
             mix.space[0] != sum.space[0] || mix.space[1] != sum.space[1] ||
-            mix.space[kContext] != sum.space[kContext])
+            mix.space[kScoredContext] != sum.space[kScoredContext])
             return false;
         return as_right_side(*mixed) == one_column(sum.scores[j].right);
     }
@@ -102,7 +98,8 @@ private:
         const bool of_rows = std::all_of(rest.others.begin(), rest.others.end(), [](const Expr& factor) {
             const bool has_scores = std::any_of(factor.nodes.begin(), factor.nodes.end(),
                                                 [](const ExprNode& node) { return node.op == Op::Acc; });
-            return !has_scores && factor.type() == DType::F32 && !depends_on(factor, factor.root(), kContext);
+            return !has_scores && factor.type() == DType::F32 &&
+                   !depends_on(factor, factor.root(), kScoredContext);
         });
         if (!of_rows) return std::nullopt;
         rest.constant /= weights.constant;
@@ -113,7 +110,7 @@ private:
     [[nodiscard]] const Store* stored_mix(std::size_t m, const ScoredRegion& mix, std::size_t r) const {
         const auto found = std::find_if(mix.stores.begin(), mix.stores.end(), [&](const Store& store) {
             return store.expr.nodes.size() == 1 && store.expr.nodes.front().op == Op::Acc &&
-                   is_float(store.target.type) && is_injective(of_depth(store.target, kColumn)) &&
+                   is_float(store.target.type) && is_injective(of_depth(store.target, kScoredColumn)) &&
                    touches_.last_writer(store.target.source, r) == m;
         });
         return found == mix.stores.end() ? nullptr : &*found;
@@ -124,20 +121,20 @@ private:
                                                const Factors& scale) {
         const auto of_row = [&](Access access) {
             auto& dims = access.map.dims;
-            dims = {dims[0], dims[1], {atom(sum.space[kDepth], 0)}};
+            dims = {dims[0], dims[1], {atom(sum.space[kScoredDepth], 0)}};
             return access;
         };
         ReduceRegion region;
-        region.space = {sum.space[0], sum.space[1], sum.space[kDepth]};
+        region.space = {sum.space[0], sum.space[1], sum.space[kScoredDepth]};
         region.kept = 2;
-        const std::int32_t left = region.term.load(of_depth(sum.scores[j].left, kDepth));
-        const std::int32_t right = region.term.load(of_depth(mix, kColumn));
+        const std::int32_t left = region.term.load(of_depth(sum.scores[j].left, kScoredDepth));
+        const std::int32_t right = region.term.load(of_depth(mix, kScoredColumn));
         region.term.apply(Op::Mul, DType::F32, {left, right});
         const Expr factor = product_of(scale);
         const bool scaled = !scale.others.empty() || scale.constant != 1;
         for (Store store : sum.stores) {
             const bool plain = store.indices.empty() && store.target.indirect.empty();
-            if (!plain || depends_on(store.expr, store.expr.root(), kColumn)) return std::nullopt;
+            if (!plain || depends_on(store.expr, store.expr.root(), kScoredColumn)) return std::nullopt;
             if (scaled) store.expr = with_scale(store.expr, factor);
             for (Access& access : store.expr.accesses) access = of_row(std::move(access));
             store.target = of_row(std::move(store.target));

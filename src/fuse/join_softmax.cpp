@@ -8,8 +8,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kColumn = 2;
-
 const ExprNode& root_of(const Expr& expr) { return expr.nodes.back(); }
 
 /// The buffer whose element the node loads, as F32; nothing where it is anything else.
@@ -72,7 +70,7 @@ private:
         for (const std::size_t statistic : {*maximum, *total}) joined_[statistic] = true;
         for (const std::size_t statistic : {*maximum, *total}) {
             Store store = scored(statistic)->stores.front();
-            store.target.map.dims[kColumn] = {atom(mix.space[kColumn], 0)};
+            store.target.map.dims[kScoredColumn] = {atom(mix.space[kScoredColumn], 0)};
             store.expr = {};
             store.expr.acc(number++);
             if (is_read_elsewhere(store.target.source, r)) mix.row_stores.push_back(std::move(store));

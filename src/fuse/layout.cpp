@@ -4,11 +4,10 @@
 #include <map>
 #include <optional>
 
+#include "fuse/scored.h"
+
 namespace stretto {
 namespace {
-
-constexpr std::size_t kRow = 1;
-constexpr std::size_t kColumn = 2;
 
 /// An intermediate as [batch, columns, rows].
 struct Columns {
@@ -27,8 +26,8 @@ std::optional<Columns> by_columns(const ScoredRegion& region, const Store& store
     const auto& map = store.target.map;
     const bool plain = buffer.role == BufferRole::Arena && store.indices.empty() && map.offset == 0 &&
                        volume(buffer.shape) == batch * rows * columns && rows > 1 && columns > 1;
-    if (!plain || !is(map.dims[0], batch, rows * columns) || !is(map.dims[kRow], rows, 1) ||
-        !is(map.dims[kColumn], columns, rows))
+    if (!plain || !is(map.dims[0], batch, rows * columns) || !is(map.dims[kScoredRow], rows, 1) ||
+        !is(map.dims[kScoredColumn], columns, rows))
         return std::nullopt;
     return Columns{batch, columns, rows};
 }

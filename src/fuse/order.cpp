@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "fuse/product_kind.h"
 
 namespace stretto {
 namespace {
@@ -117,10 +118,7 @@ constexpr std::int64_t kMostPutOff = 1 << 16;
 /// before the last product that streams weights: while a worker runs it, its ring fills up.
 std::vector<std::size_t> put_off_updates(const std::vector<DraftRegion>& drafts, const Edges& after,
                                          const std::vector<std::size_t>& order) {
-    const auto streams = [&](std::size_t r) {
-        const auto* matmul = std::get_if<MatMulRegion>(&drafts[r].region.body);
-        return matmul != nullptr && matmul->streamed;
-    };
+    const auto streams = [&](std::size_t r) { return streamed_product(drafts[r].region.body) != nullptr; };
     const auto last = std::find_if(order.rbegin(), order.rend(), streams);
     if (last == order.rend()) return order;
     const auto can_wait = [&](std::size_t r) {

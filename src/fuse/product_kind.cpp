@@ -10,6 +10,11 @@ constexpr std::size_t kMostPanelWeights = 8;
 
 }  // namespace
 
+const MatMulRegion* streamed_product(const RegionBody& body) {
+    const auto* matmul = std::get_if<MatMulRegion>(&body);
+    return matmul != nullptr && matmul->streamed ? matmul : nullptr;
+}
+
 abi::ProductKind product_kind(const MatMulRegion& region) {
     if (region.tile.rows > 0) return abi::ProductKind::Tiles;
     if (!region.streamed) return abi::ProductKind::Direct;

@@ -9,6 +9,9 @@ namespace stretto {
 /// own type and whole chunks of k.
 [[nodiscard]] abi::ProductKind product_kind(const MatMulRegion& region);
 
+/// The product whose weights stream, if the region is one.
+[[nodiscard]] const MatMulRegion* streamed_product(const RegionBody& body);
+
 /// Rows of a weight in each load of a product whose weights travel as whole rows.
 [[nodiscard]] std::int64_t rows_per_load(const MatMulRegion& region);
 

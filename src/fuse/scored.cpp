@@ -10,10 +10,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kRow = 1;
-constexpr std::size_t kColumn = 2;
-constexpr std::size_t kContext = 3;
-constexpr std::size_t kDepth = 4;
 constexpr std::int32_t kMostStages = 3;
 constexpr std::int32_t kLeastStages = 2;
 /// Registers of one thread for fragments; with more, what else the main loop needs would spill.
@@ -96,7 +92,7 @@ public:
 
     [[nodiscard]] std::optional<ScoredDraft> draft(const Sum& sum) {
         const auto weight = through_view(sum.weight, sum.coordinates, sum.iteration);
-        if (!weight || sum.space[kColumn] > kMostScoredColumns) return std::nullopt;
+        if (!weight || sum.space[kScoredColumn] > kMostScoredColumns) return std::nullopt;
         std::copy(sum.space.begin(), sum.space.end(), region_.space.begin());
         region_.op = sum.op;
         region_.sums.resize(1);
@@ -104,12 +100,12 @@ public:
         if (sum.factor && !take_factor(sum)) return std::nullopt;
         const Counts counts = sum.op == ReduceOp::Max ? Counts::Visible : Counts::NonZero;
         const Shape space(sum.space.begin(), sum.space.end());
-        region_.band = sum.op == ReduceOp::Min ? Range{1 - space[kRow], space[kContext]}
+        region_.band = sum.op == ReduceOp::Min ? Range{1 - space[kScoredRow], space[kScoredContext]}
                                                : band_of(region_.sums.front().weight, counts, space);
         if (!cut_scored(region_, machine_)) return std::nullopt;
         ScoredDraft draft{std::move(region_), sum.view};
-        draft.view.dims.push_back({atom(draft.region.space[kContext], 0)});
-        draft.view.dims.push_back({atom(draft.region.space[kDepth], 0)});
+        draft.view.dims.push_back({atom(draft.region.space[kScoredContext], 0)});
+        draft.view.dims.push_back({atom(draft.region.space[kScoredDepth], 0)});
         return draft;
     }
 
@@ -136,18 +132,19 @@ private:
 
     std::optional<Score> score_through(const Access& access, const Contract& contract) {
         const std::int64_t depth = contract.space[3];
-        if (!access.indirect.empty() || access.map.masked() || moves(access.map, kColumn))
+        if (!access.indirect.empty() || access.map.masked() || moves(access.map, kScoredColumn))
             return std::nullopt;
-        if (region_.scores.empty()) region_.space[kDepth] = depth;
-        if (depth != region_.space[kDepth]) return std::nullopt;
+        if (region_.scores.empty()) region_.space[kScoredDepth] = depth;
+        if (depth != region_.space[kScoredDepth]) return std::nullopt;
         auto left = side(access.map, contract, contract.a);
         auto right = side(access.map, contract, contract.b);
         if (!left || !right) return std::nullopt;
-        if (moves(left->map, kContext)) std::swap(left, right);
-        const bool sides_differ = moves(left->map, kRow) && !moves(left->map, kContext) &&
-                                  moves(right->map, kContext) && !moves(right->map, kRow);
+        if (moves(left->map, kScoredContext)) std::swap(left, right);
+        const bool sides_differ = moves(left->map, kScoredRow) && !moves(left->map, kScoredContext) &&
+                                  moves(right->map, kScoredContext) && !moves(right->map, kScoredRow);
         if (!sides_differ) return std::nullopt;
-        if (!is_plain(*left, kRow, kDepth) || !is_plain(*right, kContext, kDepth)) return std::nullopt;
+        if (!is_plain(*left, kScoredRow, kScoredDepth) || !is_plain(*right, kScoredContext, kScoredDepth))
+            return std::nullopt;
         return Score{std::move(*left), std::move(*right)};
     }
 
@@ -181,17 +178,17 @@ private:
             return out.cast(out.acc(number), node.type);
         });
         for (Access& access : own.accesses) {
-            if (moves(access.map, kColumn)) return false;
-            access.map.dims.push_back({atom(region_.space[kDepth], 0)});
+            if (moves(access.map, kScoredColumn)) return false;
+            access.map.dims.push_back({atom(region_.space[kScoredDepth], 0)});
         }
         return true;
     }
 
     bool take_factor(const Sum& sum) {
         auto factor = through_view(*sum.factor, sum.coordinates, sum.iteration);
-        if (!factor || moves(factor->map, kRow)) return false;
-        factor->map.dims.push_back({atom(region_.space[kDepth], 0)});
-        if (!is_plain(*factor, kColumn, kContext)) return false;
+        if (!factor || moves(factor->map, kScoredRow)) return false;
+        factor->map.dims.push_back({atom(region_.space[kScoredDepth], 0)});
+        if (!is_plain(*factor, kScoredColumn, kScoredContext)) return false;
         region_.sums.front().factor = std::move(*factor);
         return true;
     }
@@ -209,8 +206,8 @@ abi::ScoredShape scored_shape(const ScoredRegion& region) {
     const auto staged = [&](const ScoredSum& sum) { return sum.factor && !staged_as(region, *sum.factor); };
     return {region.tile.rows,
             static_cast<long long>(region.scores.size()),
-            region.space[kDepth],
-            region.sums.front().factor ? region.space[kColumn] : 0,
+            region.space[kScoredDepth],
+            region.sums.front().factor ? region.space[kScoredColumn] : 0,
             static_cast<long long>(region.sums.size()),
             std::count_if(region.sums.begin(), region.sums.end(), staged),
             region.tile.stages};
@@ -231,7 +228,7 @@ bool cut_scored(ScoredRegion& region, const Machine& machine) {
 }
 
 std::optional<std::size_t> staged_as(const ScoredRegion& region, const Access& factor) {
-    if (region.space[kColumn] != region.space[kDepth]) return std::nullopt;
+    if (region.space[kScoredColumn] != region.space[kScoredDepth]) return std::nullopt;
     const Access right = as_right_side(factor);
     const auto found = std::find_if(region.scores.begin(), region.scores.end(),
                                     [&](const Score& score) { return one_column(score.right) == right; });
@@ -247,7 +244,7 @@ ScoredWeights weights_of(const ScoredRegion& region) {
 }
 
 Access one_column(Access access) {
-    access.map.dims[kColumn] = {atom(1, 0)};
+    access.map.dims[kScoredColumn] = {atom(1, 0)};
     access.map = normalized(std::move(access.map));
     return access;
 }
@@ -258,7 +255,7 @@ Expr one_column(Expr expr) {
 }
 
 Access as_right_side(Access factor) {
-    std::swap(factor.map.dims[kColumn], factor.map.dims[kDepth]);
+    std::swap(factor.map.dims[kScoredColumn], factor.map.dims[kScoredDepth]);
     return one_column(std::move(factor));
 }
 

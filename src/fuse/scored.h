@@ -9,6 +9,12 @@
 
 namespace stretto {
 
+/// Dimensions of a scored region's space (b, r, n, c, e).
+inline constexpr std::size_t kScoredRow = 1;
+inline constexpr std::size_t kScoredColumn = 2;
+inline constexpr std::size_t kScoredContext = 3;
+inline constexpr std::size_t kScoredDepth = 4;
+
 /// A scored region without its stores.
 struct ScoredDraft {
     ScoredRegion region;

@@ -49,8 +49,8 @@ void append_rows(const MatMulRegion& matmul, TaskId id, Range columns, std::vect
 
 void append_loads(const TaskGraph& graph, TaskId id, std::int32_t warps, std::vector<Load>& stream) {
     const Task& task = graph[id];
-    const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[task.region].body);
-    if (matmul == nullptr || !matmul->streamed) return;
+    const MatMulRegion* matmul = streamed_product(graph.regions[task.region].body);
+    if (matmul == nullptr) return;
     if (product_kind(*matmul) == abi::ProductKind::Panels) {
         append_panels(*matmul, id, task.tile[2], warps, stream);
     } else {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "fuse/product_kind.h"
+
 namespace stretto {
 namespace {
 
@@ -30,8 +32,8 @@ private:
 }  // namespace
 
 std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task) {
-    const auto* matmul = std::get_if<MatMulRegion>(&graph.regions[task.region].body);
-    if (matmul == nullptr || !matmul->streamed) return 0;
+    const MatMulRegion* matmul = streamed_product(graph.regions[task.region].body);
+    if (matmul == nullptr) return 0;
     const auto row = matmul->space[3] * static_cast<std::int64_t>(size_of(matmul->weights.front().type));
     return row * task.tile[2].size() * static_cast<std::int64_t>(matmul->weights.size());
 }

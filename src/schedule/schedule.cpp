@@ -6,6 +6,7 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "fuse/product_kind.h"
 #include "schedule/handoffs.h"
 #include "schedule/loads.h"
 #include "schedule/placement.h"
@@ -26,8 +27,7 @@ SharedLayout share_memory(const Plan& plan, const Machine& machine) {
         const Region& region = plan.graph.regions[task.region];
         layout.scratch_bytes =
             std::max(layout.scratch_bytes, scratch_bytes(region, task.tile, machine.consumer_warps));
-        const auto* matmul = std::get_if<MatMulRegion>(&region.body);
-        if (matmul != nullptr && matmul->streamed) {
+        if (const MatMulRegion* matmul = streamed_product(region.body)) {
             weights = std::max(weights, static_cast<std::int64_t>(matmul->weights.size()));
         }
     }

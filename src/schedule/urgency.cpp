@@ -5,6 +5,7 @@
 #include <queue>
 #include <set>
 
+#include "fuse/product_kind.h"
 #include "schedule/placement.h"
 
 namespace stretto {
@@ -123,10 +124,8 @@ TaskGraph reordered(TaskGraph graph, const std::vector<std::size_t>& order) {
 }
 
 bool streams(const RegionGraph& graph) {
-    return std::any_of(graph.regions.begin(), graph.regions.end(), [](const Region& region) {
-        const auto* matmul = std::get_if<MatMulRegion>(&region.body);
-        return matmul != nullptr && matmul->streamed;
-    });
+    return std::any_of(graph.regions.begin(), graph.regions.end(),
+                       [](const Region& region) { return streamed_product(region.body) != nullptr; });
 }
 
 }  // namespace

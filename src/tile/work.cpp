@@ -91,9 +91,9 @@ Points points(const ScoredRegion& scored, const Task& task, double nodes) {
 }
 
 bool is_streamed(const RegionBody& body, BufferId buffer) {
-    const auto* matmul = std::get_if<MatMulRegion>(&body);
-    if (matmul == nullptr || !matmul->streamed) return false;
-    return std::any_of(matmul->weights.begin(), matmul->weights.end(),
+    const MatMulRegion* matmul = streamed_product(body);
+    return matmul != nullptr &&
+           std::any_of(matmul->weights.begin(), matmul->weights.end(),
                        [&](const Access& weight) { return weight.source == buffer.value; });
 }
 

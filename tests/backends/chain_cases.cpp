@@ -87,12 +87,6 @@ Case long_lived() {
     return {"Chain_long_lived_value", build.finish(), 8 * epsilon(DType::F32), 8 * epsilon(DType::F32), {}};
 }
 
-BufferId buffer_named(const RegionGraph& graph, const std::string& name) {
-    std::int64_t id = 0;
-    while (graph.buffers.at(static_cast<std::size_t>(id)).name != name) ++id;
-    return BufferId(id);
-}
-
 /// The end of a classifier and its backward pass: logits and their derivative lie in the arena with odd rows, which products
 /// write and read along both sides, reductions and a map along, and a lookup by index.
 Case odd_rows() {

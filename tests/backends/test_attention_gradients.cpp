@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "backends/backends.h"
@@ -17,16 +16,6 @@ struct Sized {
     const char* name;
     AttentionSizes sizes;
 };
-
-double distance(const Elements& a, const Elements& b) {
-    double difference = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        difference += (a[i] - b[i]) * (a[i] - b[i]);
-        size += b[i] * b[i];
-    }
-    return std::sqrt(difference / size);
-}
 
 std::map<std::string, Elements> outputs_of(const Graph& graph,
                                            const std::map<std::string, Elements>& inputs) {
@@ -53,19 +42,14 @@ TEST_P(AttentionGradients, AreAsCloseToDoublePrecisionAsTheProgramItself) {
         const Plan plan = planned(regions, backend.machine);
         ASSERT_TRUE(verify(plan).empty()) << verify(plan)[0].message;
         BufferMemory memory(regions, 5);
-        std::map<std::string, Elements> inputs;
-        std::map<std::string, BufferId> buffers;
-        for (std::size_t b = 0; b < regions.buffers.size(); ++b) {
-            const BufferId id(static_cast<std::int64_t>(b));
-            buffers[regions.buffers[b].name] = id;
-            inputs[regions.buffers[b].name] = memory.elements(id);
-        }
+        const std::map<std::string, Elements> inputs = memory.elements_by_name();
         backend.run(plan, memory, 1);
         const auto exact = outputs_of(wide, inputs);
         const auto rounded = outputs_of(graph, inputs);
         for (const auto& [name, elements] : exact) {
-            const double own = distance(rounded.at(name), elements);
-            EXPECT_LE(distance(memory.elements(buffers.at(name)), elements), 1.2 * own) << name;
+            const double own = relative_distance(rounded.at(name), elements);
+            EXPECT_LE(relative_distance(memory.elements(buffer_named(regions, name)), elements), 1.2 * own)
+                << name;
         }
     }
 }

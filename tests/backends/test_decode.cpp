@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "backends/backends.h"
@@ -11,16 +10,6 @@
 
 namespace stretto {
 namespace {
-
-double distance(const Elements& a, const Elements& b) {
-    double difference = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        difference += (a[i] - b[i]) * (a[i] - b[i]);
-        size += b[i] * b[i];
-    }
-    return std::sqrt(difference / size);
-}
 
 class Decode : public testing::TestWithParam<std::tuple<std::int64_t, Backend>> {};
 
@@ -67,7 +56,7 @@ TEST_P(Decode, StepsFollowThePlainEvaluator) {
                 output.state_input.valid() ? std::get<Input>(graph[output.state_input].op).name : output.name;
             if (output.state_input.valid()) inputs[name] = want;
             // BF16 keeps 8 bits; two layers of a dozen roundings each, of which errors add as a random walk.
-            EXPECT_LT(distance(memory.elements(buffers.at(name)), want), 8 * 0x1p-8)
+            EXPECT_LT(relative_distance(memory.elements(buffers.at(name)), want), 8 * 0x1p-8)
                 << name << " in step " << step;
         }
     }

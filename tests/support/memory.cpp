@@ -1,6 +1,7 @@
 #include "support/memory.h"
 
 #include <random>
+#include <stdexcept>
 
 #include "base/rounding.h"
 
@@ -41,6 +42,21 @@ void BufferMemory::set(BufferId buffer, const Elements& elements) {
 Elements BufferMemory::elements(BufferId buffer) const {
     return from_bytes(bytes_[buffer.index()].data(), volume((*graph_)[buffer].shape),
                       (*graph_)[buffer].dtype);
+}
+
+std::map<std::string, Elements> BufferMemory::elements_by_name() const {
+    std::map<std::string, Elements> found;
+    for (std::size_t b = 0; b < graph_->buffers.size(); ++b) {
+        found[graph_->buffers[b].name] = elements(BufferId(static_cast<std::int64_t>(b)));
+    }
+    return found;
+}
+
+BufferId buffer_named(const RegionGraph& graph, const std::string& name) {
+    for (std::size_t b = graph.buffers.size(); b-- > 0;) {
+        if (graph.buffers[b].name == name) return BufferId(static_cast<std::int64_t>(b));
+    }
+    throw std::out_of_range("no buffer is named " + name);
 }
 
 std::vector<Elements> BufferMemory::all_elements() const {

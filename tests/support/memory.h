@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "fuse/region.h"
@@ -24,11 +26,15 @@ public:
     [[nodiscard]] std::vector<void*> bindings();        ///< of State, Parameter, Input and Output buffers
     [[nodiscard]] std::vector<std::byte*> addresses();  ///< of all buffers
     [[nodiscard]] std::vector<Elements> all_elements() const;
+    [[nodiscard]] std::map<std::string, Elements> elements_by_name() const;  ///< of the last one of each name
 
 private:
     const RegionGraph* graph_;
     std::vector<std::vector<std::byte>> bytes_;
 };
+
+/// The last buffer of that name. Throws std::out_of_range where there is none.
+[[nodiscard]] BufferId buffer_named(const RegionGraph& graph, const std::string& name);
 
 /// Random elements: floats in [-1, 1], integers in [-3, 6], Bools.
 [[nodiscard]] Elements random_elements(std::int64_t count, DType type, std::uint64_t seed);

@@ -369,4 +369,14 @@ std::vector<std::byte> to_bytes(const Elements& elements, DType type) {
     return out;
 }
 
+double relative_distance(const Elements& got, const Elements& wanted, double least) {
+    double difference = 0;
+    double size = least;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        difference += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+        size += wanted[i] * wanted[i];
+    }
+    return std::sqrt(difference / size);
+}
+
 }  // namespace stretto

@@ -24,4 +24,7 @@ using Elements = std::vector<double>;
 [[nodiscard]] Elements from_bytes(const std::byte* bytes, std::int64_t count, DType type);
 [[nodiscard]] std::vector<std::byte> to_bytes(const Elements& elements, DType type);
 
+/// L2 distance relative to the size of `wanted`, whose square is taken as at least `least`.
+[[nodiscard]] double relative_distance(const Elements& got, const Elements& wanted, double least = 0);
+
 }  // namespace stretto
