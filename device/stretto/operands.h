@@ -17,6 +17,14 @@ namespace stretto::device {
     return thread;
 }
 
+/// The kernel's parameter by its generic address (PTX ISA, cvta.param): a reference that leaves the kernel's own code would
+/// make every thread copy it to memory first.
+__device__ __forceinline__ const abi::Launch& launch_parameter() {
+    U64 address;
+    asm("cvta.param.u64 %0, stretto_program_param_0;" : "=l"(address));
+    return *reinterpret_cast<const abi::Launch*>(address);
+}
+
 /// What the expressions of one task work on: its buffers, and the words among them. The addresses are global memory:
 /// saying so spares the generic address checks.
 class Operands {

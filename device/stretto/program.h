@@ -37,23 +37,22 @@ __device__ __noinline__ Cursor run_apart(const abi::Record& record, const abi::L
     return Kind::template run<Config>(record, launch, cursor);
 }
 
-/// The kernel's parameter by its generic address (PTX ISA, cvta.param): a reference that leaves the kernel's own code would
-/// make every thread copy it to memory first.
-__device__ __forceinline__ const abi::Launch& launch_parameter() {
-    U64 address;
-    asm("cvta.param.u64 %0, stretto_program_param_0;" : "=l"(address));
-    return *reinterpret_cast<const abi::Launch*>(address);
-}
-
 /// More kinds than this are functions of their own: a call costs less than what so many together do to each other.
 inline constexpr int kMostTogether = 24;
+
+/// Kinds that start instructions and go on beside them stay in the kernel: at the edge of a function the compiler waits for
+/// each of them (ptxas, C7510).
+template <class Kind, class Config>
+inline constexpr bool kRunsAhead = false;
+template <class F, class Config>
+inline constexpr bool kRunsAhead<MatMulTiles<F>, Config> = MatMulTiles<F>::template kRunsAhead<Config>;
 
 /// Runs the record's kind, which is not before the kind `Number`, the first of those that are left.
 template <class Config, bool Apart, U32 Number, class Kind, class... Rest>
 __device__ __forceinline__ Cursor dispatch_from(U32 kind, const abi::Record& record,
                                                 const abi::Launch& launch, Cursor cursor) {
     if (kind == Number) {
-        if constexpr (Apart) {
+        if constexpr (Apart && !kRunsAhead<Kind, Config>) {
             return run_apart<Kind, Config>(record, launch_parameter(), cursor);
         } else {
             return Kind::template run<Config>(record, launch, cursor);

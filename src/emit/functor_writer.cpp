@@ -12,7 +12,7 @@ namespace {
 
 std::string number(std::int64_t value) { return fmt::format("{}", value); }
 
-/// Makes `load` a member of `early`, and its initializer part of `values`; returns how to read it. One load serves equal ones.
+/// Makes `load` a member of a struct, and its initializer part of `values`; returns the member. One load serves equal ones.
 std::string kept(const Statements::EarlyLoad& load, CudaStruct& early, std::string& values) {
     auto found = std::find_if(early.members.begin(), early.members.end(),
                               [&](const CudaMember& member) { return member.value == load.value; });
@@ -22,7 +22,7 @@ std::string kept(const Statements::EarlyLoad& load, CudaStruct& early, std::stri
         if (load.words) early.words.push_back({member, *load.words});
         values += (values.empty() ? "" : ", ") + load.value;
     }
-    return "early." + found->name;
+    return found->name;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ Statements::Known FunctorWriter::known_early(Statements& loads, const Expr& expr
                                              std::string& values) {
     Statements::Known known;
     for (const Statements::EarlyLoad& load : loads.early_loads(expr)) {
-        const std::string member = kept(load, early, values);
+        const std::string member = "early." + kept(load, early, values);
         known[load.node] =
             load.words ? converted(member + ".value()", load.element, expr.nodes[load.node].type) : member;
     }
@@ -86,12 +86,20 @@ Statements::Known FunctorWriter::known_vectors(Statements& loads, const Expr& ex
                                                std::int64_t count, CudaStruct& early, std::string& values) {
     Statements::Known known;
     for (const Statements::EarlyLoad& load : loads.early_vectors(expr, dim, count)) {
-        const std::string member = kept(load, early, values);
+        const std::string member = "early." + kept(load, early, values);
         const char* value = load.vector ? ".value(v)" : load.words ? ".value()" : "";
         known[load.node] = load.vector || load.words
                                ? converted(member + value, load.element, expr.nodes[load.node].type)
                                : member;
     }
+    return known;
+}
+
+Statements::Known FunctorWriter::known_uniform(Statements& loads, const Expr& expr, CudaStruct& uniform,
+                                               std::string& values) {
+    Statements::Known known;
+    for (const Statements::EarlyLoad& value : loads.uniform_values(expr))
+        known[value.node] = value.value.empty() ? "" : "uniform." + kept(value, uniform, values);
     return known;
 }
 
@@ -121,7 +129,9 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     kind_.functor.constants.push_back(constant("kVector", count));
     if (count == 1) return;
     CudaStruct early{"EarlyVector", {}, {}};
+    CudaStruct uniform{"Uniform", {}, {}};
     std::string values;
+    std::string uniform_values;
     Statements outer(pointers_, place.scope);  // of the first neighbour
     Statements loads(pointers_, place.scope);
     for (const std::string& line : place.lines) {
@@ -137,7 +147,8 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     std::vector<std::string> ends;
     for (std::size_t s = 0; s < list.size(); ++s) {
         const Store& store = list[s];
-        const Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
+        Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
+        known.merge(known_uniform(loads, store.expr, uniform, uniform_values));
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;
@@ -148,6 +159,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     }
     loads.add(fmt::format("return {{{}}};", values));
     add_function("EarlyVector", "load_vector", place.at, loads.take());
+    add_function("Uniform", "uniform", {}, {fmt::format("return {{{}}};", uniform_values)});
     outer.add("#pragma unroll");
     outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
     for (const std::string& line : inner.take()) outer.add("    " + line);
@@ -156,8 +168,10 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     std::vector<CudaMember> at = place.at;
     at.insert(at.end(), place.results.begin(), place.results.end());
     at.push_back({"const EarlyVector&", "early", ""});
+    at.push_back({"const Uniform&", "uniform", ""});
     add_function("void", "store_vector", std::move(at), outer.take());
     kind_.functor.structs.push_back(std::move(early));
+    kind_.functor.structs.push_back(std::move(uniform));
 }
 
 void FunctorWriter::add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count,

@@ -40,6 +40,11 @@ protected:
     static Statements::Known known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
                                            std::int64_t count, CudaStruct& early, std::string& values);
 
+    /// Makes what `expr` has of values that are the same everywhere members of `uniform`, whose initializers are added to
+    /// `values`, and what they are made of known as well: nothing reads it.
+    static Statements::Known known_uniform(Statements& loads, const Expr& expr, CudaStruct& uniform,
+                                           std::string& values);
+
     /// Where a region's stores are evaluated.
     struct Place {
         Scope scope;
@@ -54,7 +59,7 @@ protected:
 
     /// Adds kVector = `count`, and where it is more than 1 the functions load_vector and store_vector for as many neighbours
     /// along dimension `dim` from the place on: they move what lies together in one access. Of a store's accumulator j,
-    /// neighbour v is acc[j * kVector + v].
+    /// neighbour v is acc[j * kVector + v]. What is the same everywhere a task loads once, by uniform().
     void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
                            std::int64_t count);
 

@@ -139,12 +139,41 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
                  fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count, address(access)),
                  access.type, slot, true});
         } else if (!moves_within_groups(access.map, dim, count)) {
-            // The first group brings it close to the others, and registers are for what each group has of its own.
-            const bool close = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
-            if (!close) loads.push_back(early_load(expr, i));
+            const bool uniform = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
+            if (!uniform) loads.push_back(early_load(expr, i));
         }
     }
     return loads;
+}
+
+std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) {
+    const std::size_t count = expr.nodes.size();
+    std::vector<bool> constant(count), uniform(count), used(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const ExprNode& node = expr.nodes[i];
+        const auto all = [&](auto&& holds) { return std::all_of(node.args.begin(), node.args.end(), holds); };
+        constant[i] = node.op == Op::Const;
+        if (node.op == Op::Load && node.args.empty()) {
+            const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
+            uniform[i] = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
+        } else if (!node.args.empty() && node.op != Op::Load) {
+            uniform[i] = all([&](std::int32_t arg) { return constant[arg] || uniform[arg]; }) &&
+                         !all([&](std::int32_t arg) { return constant[arg]; });
+        }
+        if (uniform[i]) continue;
+        for (std::int32_t arg : node.args) used[arg] = true;
+    }
+    used.back() = true;
+    std::vector<EarlyLoad> values;
+    std::vector<std::string> texts(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!constant[i] && !uniform[i]) continue;
+        const ExprNode& node = expr.nodes[i];
+        const std::string text = value_of(expr, node, texts);
+        texts[i] = fmt::format("({})", text);
+        if (uniform[i]) values.push_back({i, value_name(node.type), used[i] ? text : "", node.type, {}});
+    }
+    return values;
 }
 
 std::string Statements::address(const Access& access) {

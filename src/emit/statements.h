@@ -64,6 +64,8 @@ public:
     [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
     /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same.
     [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
+    /// Values that are the same at all coordinates: each node that has one and, where anything else uses it, what gives it.
+    [[nodiscard]] std::vector<EarlyLoad> uniform_values(const Expr& expr);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     /// The address of an element, without indirect coordinates or masks.

@@ -65,7 +65,10 @@ TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {
         const I32 i1 = at % 1024;
         return {read_vector<8>(p0 + (i0 * 1024 + i1))};
     }
-    __device__ __forceinline__ void store_vector(I32 at, const EarlyVector& early) const {
+    __device__ __forceinline__ Uniform uniform() const {
+        return {};
+    }
+    __device__ __forceinline__ void store_vector(I32 at, const EarlyVector& early, const Uniform& uniform) const {
         const I32 i0 = at / 1024;
         const I32 i1 = at % 1024;
         Vector<float, 8> s0;
@@ -82,7 +85,7 @@ TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {
         << source;
 }
 
-TEST(Emit, AScalarOfAllGroupsTakesNoRegistersOfEach) {
+TEST(Emit, WhatIsTheSameForAllGroupsIsLoadedAndComputedOnce) {
     sample::PlanBuilder plan;
     const Shape space{32, 1024};
     const BufferId x = plan.buffer("x", DType::F32, space, BufferRole::Input);
@@ -90,8 +93,9 @@ TEST(Emit, AScalarOfAllGroupsTakesNoRegistersOfEach) {
     const BufferId y = plan.buffer("y", DType::F32, space, BufferRole::Output);
     MapRegion map = sample::square(plan, x, y, space);
     Expr& value = map.stores[0].expr;
-    const auto scale = value.load(plan.access(rate, space, {0, 0}));
-    value.apply(Op::Mul, {value.root() - 1, value.cast(scale, DType::F32)});
+    const auto scale = value.cast(value.load(plan.access(rate, space, {0, 0})), DType::F32);
+    const auto rest = value.apply(Op::Sub, {value.constant(1, DType::F32), scale});
+    value.apply(Op::Mul, {1, value.apply(Op::Add, {scale, rest})});
     plan.add("scaled", map, {Range{0, 32768}, {}, {}, {}});
     const std::string source = emit(plan.finish(machine()), machine()).source;
     const std::size_t begin = source.find("struct EarlyVector {");
@@ -99,6 +103,12 @@ TEST(Emit, AScalarOfAllGroupsTakesNoRegistersOfEach) {
     const std::string early = source.substr(begin, source.find("};", begin) - begin);
     EXPECT_NE(early.find("Vector<float, 4> e0;"), std::string::npos) << early;
     EXPECT_EQ(early.find("double"), std::string::npos) << early;
+    const std::size_t uniform = source.find("Uniform uniform() const");
+    ASSERT_NE(uniform, std::string::npos);
+    EXPECT_EQ(source.find("read(p1", source.find("void store_vector")), std::string::npos) << source;
+    EXPECT_NE(source.find("static_cast<float>(", uniform), std::string::npos) << source;
+    EXPECT_NE(source.find("* uniform.e0", uniform), std::string::npos) << source;
+    EXPECT_EQ(source.find("uniform.e1"), std::string::npos) << source;
 }
 
 TEST(Emit, OddRowsThatFollowOneAnotherMoveAsOneRow) {

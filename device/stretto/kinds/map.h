@@ -7,7 +7,8 @@ namespace stretto::device {
 
 /// Element-wise work. F: Early, load(position) giving an Early whose words may be missing, and
 /// store(position, early), which evaluates and stores every result of one position of the space. Where kVector is more
-/// than 1, tasks have whole groups of so many positions, and load_vector and store_vector do the same for a group.
+/// than 1, tasks have whole groups of so many positions, and load_vector and store_vector do the same for a group, with what
+/// uniform() loaded once.
 template <class F>
 struct Map {
     template <class Config>
@@ -24,8 +25,9 @@ struct Map {
                 f.store(at, early);
             }
         } else {
+            const auto uniform = EarlyOf<F>::uniform(f);
             for (I32 at = begin; at < end; at += kAhead * Config::kThreads * F::kVector)
-                store_groups<Config>(f, at, end);
+                store_groups<Config>(f, at, end, uniform);
         }
         return cursor;
     }
@@ -43,12 +45,13 @@ private:
     }
 
     /// Groups whose loads are on their way together: as many as registers hold.
-    static constexpr int kMost = F::kVector > 1 ? 2 : 4;
-    static constexpr int kFits = 192 / static_cast<int>(sizeof(Early));
+    static constexpr int kMost = 4;
+    static constexpr int kFits = 256 / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFits < 1 ? 1 : kFits < kMost ? kFits : kMost;
 
     template <class Config>
-    static __device__ __forceinline__ void store_groups(const F& f, I32 at, I32 end) {
+    static __device__ __forceinline__ void store_groups(const F& f, I32 at, I32 end,
+                                                        const typename EarlyOf<F>::Uniform& uniform) {
         constexpr I32 kStep = Config::kThreads * F::kVector;
         Early early[kAhead]{};  // written on every path (operands.h)
 #pragma unroll
@@ -59,7 +62,7 @@ private:
         for (int i = 0; i < kAhead; ++i) {
             if (at + i * kStep >= end) break;
             if constexpr (F::kVector > 1) {
-                f.store_vector(at + i * kStep, early[i]);
+                f.store_vector(at + i * kStep, early[i], uniform);
             } else {
                 f.store(at + i * kStep, early[i]);
             }
@@ -78,6 +81,7 @@ struct MapRows {
         const I32 begin = record.tile[0].begin;
         const I32 end = record.tile[0].end;
         const I32 last = group_of(end - 1);
+        const auto uniform = f.uniform();
         for (I32 group = group_of(begin) + thread_here(); group <= last; group += kAhead * Config::kThreads) {
             Early early[kAhead]{};  // written on every path (operands.h)
 #pragma unroll
@@ -90,7 +94,7 @@ struct MapRows {
                 if (group + i * Config::kThreads > last) break;
                 const Part part(group + i * Config::kThreads, begin, end);
                 if (part.is_whole()) {
-                    f.store_vector(part.begin, early[i]);
+                    f.store_vector(part.begin, early[i], uniform);
                 } else {
 #pragma unroll 1
                     for (I32 at = part.begin; at < part.end; ++at) f.store(at, f.load(at));
@@ -103,7 +107,8 @@ struct MapRows {
 private:
     using Early = typename F::EarlyVector;
     static constexpr I32 kGroups = (F::kRow + F::kVector - 1) / F::kVector;  ///< of a row
-    static constexpr int kAhead = 2 * sizeof(Early) <= 192 ? 2 : 1;
+    static constexpr int kFits = 256 / static_cast<int>(sizeof(Early));
+    static constexpr int kAhead = kFits < 1 ? 1 : kFits < 4 ? kFits : 4;
 
     static __device__ __forceinline__ I32 group_of(I32 position) {
         return position / F::kRow * kGroups + position % F::kRow / F::kVector;

@@ -119,6 +119,10 @@ class MatMulTiles {
     using Chosen = typename Choice<Config, Element>::Type;
 
 public:
+    /// Do products run beside what follows their start (wgmma)?
+    template <class Config>
+    static constexpr bool kRunsAhead = Chosen<Config>::kRunning > 0;
+
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
@@ -127,7 +131,12 @@ public:
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             typename Chosen<Config>::Sums sums[F::kWeights] = {};
             multiply<Config>(f, b, tile, sums);
-            store<Config>(f, b, tile, sums);
+            lay_out<Config>(sums);
+            if constexpr (kRunsAhead<Config>) {
+                store_apart<Config>(record, launch_parameter(), b);
+            } else {
+                store<Config>(f, b, tile);
+            }
             if (b + 1 < tile.b.end) consumer_barrier<Config>();
         }
         return cursor;
@@ -205,22 +214,28 @@ private:
         Tile::finish();
     }
 
-    /// Each warp lays its results out by row in shared memory of its own, where the stages were, so that its lanes store
-    /// what lies together. Rows are apart by an odd multiple of 8 banks: the fragments of four rows meet in none.
+    /// How the results of a task lie in shared memory, where the stages were: each warp's by row, so that its lanes store what
+    /// lies together. Rows are apart by an odd multiple of 8 banks: the fragments of four rows meet in none.
+    template <class Tile>
+    struct Layout {
+        static constexpr I32 kRows = Tile::kDown * 16;
+        static constexpr I32 kColumns = Tile::kAcross * 8;
+        static constexpr I32 kStride = kColumns + 8;
+        static constexpr I32 kMatrix = kRows * kStride;
+        static constexpr I32 kWarp = kMatrix * F::kWeights;
+    };
+
     template <class Config, class Sums>
-    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                 const Sums (&sums)[F::kWeights]) {
+    static __device__ __forceinline__ void lay_out(const Sums (&sums)[F::kWeights]) {
         using Tile = Chosen<Config>;
-        constexpr I32 kRows = Tile::kDown * 16;
-        constexpr I32 kColumns = Tile::kAcross * 8;
-        constexpr I32 kStride = kColumns + 8;
-        constexpr I32 kMatrix = kRows * kStride;
-        static_assert(kMatrix * F::kWeights * Config::kWarps * 4 <= F::kStages * kStageBytes);
-        float* mine = stages<Config>() + threadIdx.x / 32 * (kMatrix * F::kWeights);
+        using Laid = Layout<Tile>;
+        static_assert(Laid::kWarp * Config::kWarps * 4 <= F::kStages * kStageBytes);
+        float* mine = stages<Config>() + threadIdx.x / 32 * Laid::kWarp;
         const I32 lane = threadIdx.x % 32;
         consumer_barrier<Config>();
         for_each_fragment<Tile>([&](int w, int i, int half, int j) {
-            float* at = mine + w * kMatrix + (i * 16 + half * 8 + lane / 4) * kStride + j * 8 + lane % 4 * 2;
+            const I32 row = i * 16 + half * 8 + lane / 4;
+            float* at = mine + w * Laid::kMatrix + row * Laid::kStride + j * 8 + lane % 4 * 2;
             *reinterpret_cast<float2*>(at) =
                 make_float2(sums[w][i][j][half * 2], sums[w][i][j][half * 2 + 1]);
         });
@@ -229,19 +244,34 @@ private:
         } else {
             __syncwarp();
         }
+    }
+
+    /// A function of its own may use the registers that the sums had.
+    template <class Config>
+    static __device__ __noinline__ void store_apart(const abi::Record& record, const abi::Launch& launch,
+                                                    I32 b) {
+        store<Config>(F{Operands(record, launch)}, b, MatMulTile<F>(record));
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile) {
+        using Tile = Chosen<Config>;
+        using Laid = Layout<Tile>;
+        const I32 lane = threadIdx.x % 32;
         constexpr I32 kTileWarps = Config::kWarps / Tile::kShares;
-        constexpr I32 kShare = kMatrix * F::kWeights * kTileWarps;
-        const float* first = mine - Tile::share() * kShare;
-        constexpr I32 kPerRow = kColumns / F::kVector;
-        constexpr I32 kRounds = kRows * kPerRow / 32;
+        constexpr I32 kShare = Laid::kWarp * kTileWarps;
+        const float* first = stages<Config>() + threadIdx.x / 32 * Laid::kWarp - Tile::share() * kShare;
+        constexpr I32 kPerRow = Laid::kColumns / F::kVector;
+        constexpr I32 kRounds = Laid::kRows * kPerRow / 32;
         constexpr I32 kAhead = kRounds < kMostAhead ? kRounds : kMostAhead;
-        static_assert(kRows * kPerRow % 32 == 0);
+        static_assert(Laid::kRows * kPerRow % 32 == 0);
         const I32 m0 = tile.m.begin + Tile::first_row();
         const I32 n0 = tile.n.begin + Tile::first_column();
+        const auto uniform = EarlyOf<F>::uniform(f);
         // Groups whose loads are on their way together.
 #pragma unroll 1
         for (I32 round = Tile::share() * kAhead; round < kRounds; round += kAhead * Tile::kShares) {
-            Early early[kAhead];
+            Early early[kAhead]{};  // written on every path (operands.h)
             const auto for_each_group = [&](auto&& body) {
 #pragma unroll
                 for (I32 i = 0; i < kAhead; ++i) {
@@ -259,13 +289,14 @@ private:
                 if (is_whole(column)) early[i] = load(f, b, m0 + row, n0 + column);
             });
             for_each_group([&](I32 i, I32 row, I32 column) {
-                const float* at = first + row * kStride + column;
+                const float* at = first + row * Laid::kStride + column;
                 if (is_whole(column)) {
-                    store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column, at, kMatrix, early[i]);
+                    store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column, at, Laid::kMatrix,
+                                                       early[i], uniform);
                 } else {
 #pragma unroll 1
                     for (I32 n = n0 + column; n < tile.n.end; ++n, ++at)
-                        store_one<Tile::kShares, kShare>(f, b, m0 + row, n, at, kMatrix);
+                        store_one<Tile::kShares, kShare>(f, b, m0 + row, n, at, Laid::kMatrix);
                 }
             });
         }
@@ -287,7 +318,7 @@ private:
     }
 
     using Early = typename EarlyOf<F>::Type;
-    static constexpr I32 kFitAhead = 96 / static_cast<I32>(sizeof(Early));
+    static constexpr I32 kFitAhead = 256 / static_cast<I32>(sizeof(Early));
     static constexpr I32 kMostAhead = kFitAhead < 1 ? 1 : kFitAhead < 4 ? kFitAhead : 4;
 
     /// What kVector neighbouring results load.
@@ -303,7 +334,8 @@ private:
     /// another warp's share of k `Distance` further.
     template <int Shares, I32 Distance>
     static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float* sums,
-                                                       I32 matrix, Early& early) {
+                                                       I32 matrix, Early& early,
+                                                       const typename EarlyOf<F>::Uniform& uniform) {
         float acc[F::kWeights * F::kVector];
 #pragma unroll
         for (int share = 0; share < Shares; ++share) {
@@ -318,7 +350,7 @@ private:
             }
         }
         if constexpr (F::kVector > 1) {
-            f.store_vector(b, m, n, acc, nullptr, early);
+            f.store_vector(b, m, n, acc, nullptr, early, uniform);
         } else {
             await(f, early, [&] { return f.load(b, m, n); });
             f.store(b, m, n, acc, nullptr, early);

@@ -158,6 +158,7 @@ private:
     static __device__ __forceinline__ void store_rows(const F& f, const Task<Config>& task) {
         constexpr I32 kPerRow = F::kColumns / F::kVector;
         const I32 items = task.count() * kPerRow;
+        const auto uniform = EarlyOf<F>::uniform(f);
 #pragma unroll 1
         for (I32 item = thread_here(); item < items; item += Config::kThreads) {
             const I32 m = item / kPerRow;
@@ -173,16 +174,16 @@ private:
                 for (I32 block = 1; block < Stages<Config>::kAcross; ++block)
                     acc[i] += laid_out<Config>(s, block, m)[at] * shares.of[block];
             }
-            store_group(f, task.b, task.rows.begin + m, n, acc);
+            store_group(f, task.b, task.rows.begin + m, n, acc, uniform);
             if (F::kSoftmax && n == 0) f.store_row(task.b, task.rows.begin + m, shares.statistics);
         }
     }
 
     template <int N>
-    static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n,
-                                                       const float (&acc)[N]) {
+    static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float (&acc)[N],
+                                                       const typename EarlyOf<F>::Uniform& uniform) {
         if constexpr (F::kVector > 1) {
-            f.store_vector(b, m, n, acc, f.load_vector(b, m, n));
+            f.store_vector(b, m, n, acc, f.load_vector(b, m, n), uniform);
         } else {
             const auto load = [&] { return f.load(b, m, n); };
             auto early = load();
@@ -212,7 +213,7 @@ private:
 #pragma unroll
             for (I32 block = 1; block < Stages<Config>::kAcross; ++block)
                 acc[0] = combine(acc[0], *laid_out<Config>(0, block, m));
-            store_group(f, task.b, task.rows.begin + m, 0, acc);
+            store_group(f, task.b, task.rows.begin + m, 0, acc, EarlyOf<F>::uniform(f));
         }
     }
 };

@@ -74,14 +74,19 @@ __device__ __forceinline__ void write_vector(T* at, const Vector<T, N>& vector) 
     }
 }
 
-/// What a kind's functor loads ahead of its use: for one position, or for a group of kVector.
+/// What a kind's functor loads ahead of its use, for one position, or for a group of kVector; and once a task, because it is
+/// the same for all groups (the compiler cannot know: it loads again what may have been stored to).
 template <class F, bool = (F::kVector > 1)>
 struct EarlyOf {
     using Type = typename F::EarlyVector;
+    using Uniform = typename F::Uniform;
+    static __device__ __forceinline__ Uniform uniform(const F& f) { return f.uniform(); }
 };
 template <class F>
 struct EarlyOf<F, false> {
     using Type = typename F::Early;
+    struct Uniform {};
+    static __device__ __forceinline__ Uniform uniform(const F&) { return {}; }
 };
 
 }  // namespace stretto::device
