@@ -48,6 +48,7 @@ public:
                       ? consumer_warps * static_cast<std::int32_t>(lanes_.vector)
                   : lanes_.way == ReduceLanes::Way::Own ? kReduceSums
                                                         : kWarp),
+          neighbours_(lanes_.way == ReduceLanes::Way::Along ? lanes_.vector : 1),
           space_(region.space),
           kept_(region.space.begin(), region.space.begin() + region.kept),
           reduced_(region.space.begin() + region.kept, region.space.end()),
@@ -109,7 +110,7 @@ private:
             const Block block = walk.next();
             const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
             for (std::int32_t i = 0; i < block.lanes; ++i) {
-                T& lane = lanes[(j + i) / lanes_.vector % shares_];
+                T& lane = lanes[(j + i) / neighbours_ % shares_];
                 lane = combined(op_, lane, values[i]);
             }
         }
@@ -149,7 +150,7 @@ private:
                     rest /= space_[d];
                 }
                 const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
-                T* lane = lanes + (in_order ? j : j / lanes_.vector) % shares_ * kLanes;
+                T* lane = lanes + j / neighbours_ % shares_ * kLanes;
                 for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combine(lane[i], values[i]);
             }
             for (std::int32_t i = 0; i < block.lanes; ++i) {
@@ -168,7 +169,8 @@ private:
 
     ReduceOp op_;
     ReduceLanes lanes_;
-    std::int32_t shares_;  ///< of the terms of one output
+    std::int32_t shares_;      ///< of the terms of one output
+    std::int64_t neighbours_;  ///< terms that a share takes together
     Shape space_;
     Shape kept_;
     Shape reduced_;

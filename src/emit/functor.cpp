@@ -99,20 +99,28 @@ public:
         }
         const Place place{
             std::move(scope), std::move(lines), {{"I32", "kept", ""}, {"I32", "reduced", ""}}, {}};
-        if (lanes.vector > 1) add_terms(region.term, place, lanes.dim, lanes.vector, acc);
-        if (lanes.vector == 1 ||
-            (lanes.way == ReduceLanes::Way::Along && volume(reduced) % lanes.vector != 0))
+        const bool own = lanes.way == ReduceLanes::Way::Own;
+        // Words are asked for, and given, one by one.
+        const std::int64_t vector = own && has_words() ? 1 : lanes.vector;
+        if (vector > 1) add_terms(region.term, place, lanes.dim, vector, acc);
+        if (vector == 1 || (lanes.way == ReduceLanes::Way::Along && volume(reduced) % vector != 0))
             add_function("Acc", "term", place.at, returned(region.term, place.scope, acc, place.lines));
         kept_scope.coordinates.resize(region.space.size(), "0");
-        if (lanes.way == ReduceLanes::Way::Own) {
+        if (own) {
+            kind_.functor.constants.push_back(flag("kRagged", region.ragged.has_value()));
             add_bound("begin", region, kept_scope, kept_lines);
             add_bound("end", region, kept_scope, kept_lines);
         } else {
-            kind_.functor.constants = {constant("kReduced", volume(reduced)),
-                                       constant("kVector", lanes.vector)};
+            kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
         }
         kept_scope.accumulators = "acc";
         kept_scope.accumulator_type = acc;
+        if (own && vector > 1) {
+            const Place at{kept_scope, kept_lines, {{"I32", "kept", ""}}, {{"const Acc*", "acc", ""}}};
+            add_vector_stores(region.stores, at, lanes.dim, vector);
+            return finished();
+        }
+        kind_.functor.constants.push_back(constant("kVector", vector));
         add_function("void", "store", {{"I32", "kept", ""}, {"Acc", "acc", ""}},
                      stores(region.stores, kept_scope, kept_lines));
         return finished();
@@ -182,6 +190,12 @@ private:
         if (groups.way == MapGroups::Way::Rows) return;
         kind_.task_template = "MapRows";
         kind_.functor.constants.push_back(constant("kRow", region.space[groups.dim]));
+    }
+
+    [[nodiscard]] bool has_words() const {
+        const std::vector<Use> all = uses(whole_);
+        return std::any_of(all.begin(), all.end(),
+                           [&](const Use& use) { return graph_[BufferId(use.access->source)].tagged; });
     }
 
     std::vector<std::string> stores(const std::vector<Store>& list, const Scope& scope,

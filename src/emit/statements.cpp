@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "emit/cuda_types.h"
 #include "emit/operation_text.h"
+#include "fuse/groups.h"
 
 namespace stretto {
 
@@ -75,12 +76,8 @@ std::string Statements::value_of(const Expr& expr, const ExprNode& node,
         case Op::Index:
             return scope_.coordinates.at(static_cast<std::size_t>(node.integer));
         case Op::Load: {
-            std::vector<std::string> indirect;
-            for (const Operand& operand : operands) {
-                indirect.push_back(converted(operand.text, operand.type, DType::I64));
-            }
             const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
-            return converted(load(access, indirect), access.type, node.type);
+            return converted(load(access, indirect_of(expr, node, variables)), access.type, node.type);
         }
         case Op::Acc:
             ensure(!scope_.accumulators.empty(), "an accumulator is used where the region has none");
@@ -104,11 +101,44 @@ std::vector<std::string> Statements::evaluate(const Expr& expr, const Known& kno
     return variables;
 }
 
-Statements::EarlyLoad Statements::early_load(const Expr& expr, std::size_t i) {
+std::vector<std::string> Statements::indirect_of(const Expr& expr, const ExprNode& load,
+                                                 const std::vector<std::string>& variables) {
+    std::vector<std::string> indirect;
+    for (std::int32_t arg : load.args) {
+        const auto i = static_cast<std::size_t>(arg);
+        indirect.push_back(converted(variables[i], expr.nodes[i].type, DType::I64));
+    }
+    return indirect;
+}
+
+void Statements::place(const Expr& expr, std::size_t i, std::vector<std::string>& variables) {
+    for (std::int32_t arg : expr.nodes[i].args) {
+        const auto a = static_cast<std::size_t>(arg);
+        if (!variables[a].empty()) continue;
+        place(expr, a, variables);
+        const ExprNode& node = expr.nodes[a];
+        const std::string value = value_of(expr, node, variables);
+        std::string& known = places_[fmt::format("{} {}", value_name(node.type), value)];
+        if (known.empty()) known = declare(node.type, value);
+        variables[a] = known;
+    }
+}
+
+bool Statements::waits_for_place(const Expr& expr, std::size_t i) const {
+    return std::any_of(expr.nodes[i].args.begin(), expr.nodes[i].args.end(), [&](std::int32_t arg) {
+        const Expr coordinate = extracted(expr, arg);
+        return std::any_of(coordinate.accesses.begin(), coordinate.accesses.end(), [&](const Access& access) {
+            return pointers_.words(BufferId(access.source)).has_value();
+        });
+    });
+}
+
+Statements::EarlyLoad Statements::early_load(const Expr& expr, std::size_t i,
+                                             const std::vector<std::string>& variables) {
     const ExprNode& node = expr.nodes[i];
     const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
     const auto slot = pointers_.words(BufferId(access.source));
-    if (!slot) return {i, value_name(node.type), value_of(expr, node, {}), node.type, std::nullopt};
+    if (!slot) return {i, value_name(node.type), value_of(expr, node, variables), node.type, std::nullopt};
     const std::string inside = index(access, {}).inside;
     const std::string value = inside.empty()
                                   ? fmt::format("ask({})", address(access))
@@ -127,20 +157,26 @@ std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
 std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, std::size_t dim,
                                                              std::int64_t count) {
     std::vector<EarlyLoad> loads;
+    std::vector<std::string> variables(expr.nodes.size());
     for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
         const ExprNode& node = expr.nodes[i];
-        if (node.op != Op::Load || !node.args.empty()) continue;
+        if (node.op != Op::Load || !shares_place(expr, node, dim)) continue;
         const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
-        if (lies_in_groups(access.map, dim, count)) {
-            const auto slot = pointers_.words(BufferId(access.source));
+        const auto slot = pointers_.words(BufferId(access.source));
+        if (!node.args.empty() && (slot || waits_for_place(expr, i))) continue;
+        if (loads_together(expr, node, dim, count)) {
+            place(expr, i, variables);
             loads.push_back(
                 {i,
                  fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count),
-                 fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count, address(access)),
+                 fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count,
+                             address(access, indirect_of(expr, node, variables))),
                  access.type, slot, true});
         } else if (!moves_within_groups(access.map, dim, count)) {
-            const bool uniform = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
-            if (!uniform) loads.push_back(early_load(expr, i));
+            const bool uniform = node.args.empty() && is_uniform(access.map) && !slot;
+            if (uniform) continue;
+            place(expr, i, variables);
+            loads.push_back(early_load(expr, i, variables));
         }
     }
     return loads;
@@ -176,10 +212,10 @@ std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) 
     return values;
 }
 
-std::string Statements::address(const Access& access) {
-    const BufferId buffer(access.source);
-    const IndexText index = index_text(access.map, scope_.coordinates, pointers_.wide(buffer));
-    return fmt::format("{} + ({})", pointers_.name(buffer), index.offset);
+std::string Statements::address(const Access& access) { return address(access, {}); }
+
+std::string Statements::address(const Access& access, const std::vector<std::string>& indirect) {
+    return fmt::format("{} + ({})", pointers_.name(BufferId(access.source)), index(access, indirect).offset);
 }
 
 std::string Statements::read(const Access& access) { return declare(access.type, load(access, {})); }

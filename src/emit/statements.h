@@ -62,7 +62,8 @@ public:
         bool vector = false;               ///< it yields neighbours: a Vector<>, or a WordVector<>
     };
     [[nodiscard]] std::vector<EarlyLoad> early_loads(const Expr& expr);
-    /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same.
+    /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same. Places that all of
+    /// them share are evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
     /// Values that are the same at all coordinates: each node that has one and, where anything else uses it, what gives it.
     [[nodiscard]] std::vector<EarlyLoad> uniform_values(const Expr& expr);
@@ -80,8 +81,16 @@ public:
     [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
 
 private:
-    /// Node i of `expr`, a load.
-    [[nodiscard]] EarlyLoad early_load(const Expr& expr, std::size_t i);
+    /// Node i of `expr`, a load at places that are evaluated already.
+    [[nodiscard]] EarlyLoad early_load(const Expr& expr, std::size_t i,
+                                       const std::vector<std::string>& variables = {});
+    /// Evaluates the indirect coordinates of node i of `expr`, a load, into `variables`, by node; equal ones once.
+    void place(const Expr& expr, std::size_t i, std::vector<std::string>& variables);
+    /// Does the place of node i of `expr`, a load, come from words?
+    [[nodiscard]] bool waits_for_place(const Expr& expr, std::size_t i) const;
+    [[nodiscard]] static std::vector<std::string> indirect_of(const Expr& expr, const ExprNode& load,
+                                                              const std::vector<std::string>& variables);
+    [[nodiscard]] std::string address(const Access& access, const std::vector<std::string>& indirect);
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);
@@ -94,6 +103,7 @@ private:
     Pointers& pointers_;
     Scope scope_;
     std::vector<std::string> lines_;
+    std::map<std::string, std::string> places_;  ///< variables of `place`, by type and value
     int next_variable_ = 0;
 };
 

@@ -10,10 +10,25 @@ namespace stretto {
 /// together in memory moves in one access of at most 16 bytes. No group is longer than this.
 inline constexpr std::int64_t kMostInGroup = 8;
 
+/// Work of fewer positions has one for each thread at most: what a thread takes together only leaves others idle.
+inline constexpr std::int64_t kManyPositions = 1 << 15;
+
+/// Do all neighbours along `dim` read `load`, a node of `expr`, at the same indirect coordinates, known before any result of
+/// the region's main loop? So do those that have none.
+[[nodiscard]] bool shares_place(const Expr& expr, const ExprNode& load, std::size_t dim);
+
+/// Do groups of `count` neighbours along `dim` each read `load`, a node of `expr`, side by side?
+[[nodiscard]] bool loads_together(const Expr& expr, const ExprNode& load, std::size_t dim,
+                                  std::int64_t count);
+
 /// As many neighbours along dimension `dim`, of `extent` positions, as fill 16 bytes of the narrowest elements that lie
 /// together; 1 where none do. Where `rest`, the dimension may end in less than a whole group, if then everything that moves
 /// within a group lies together.
 [[nodiscard]] std::int64_t group_length(const Expr& term, std::size_t dim, std::int64_t extent, bool rest);
+
+/// The same for a term and for stores, for which it is over; 1 where not everything that moves within a group lies together.
+[[nodiscard]] std::int64_t group_length(const Expr& term, const std::vector<Store>& stores, std::size_t dim,
+                                        std::int64_t extent);
 
 /// The same for what stores of a region of `graph` read and write; 1 where their places depend on data, or elements have tags.
 [[nodiscard]] std::int64_t group_length(const RegionGraph& graph, const std::vector<Store>& stores,

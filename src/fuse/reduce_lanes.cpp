@@ -39,15 +39,26 @@ bool shares_terms(const Expr& term, std::size_t outer, std::size_t inner) {
     });
 }
 
+/// Of many results, the neighbours along `dim` that one lane has.
+std::int64_t results_together(const ReduceRegion& region, std::size_t dim) {
+    const Shape kept(region.space.begin(), region.space.begin() + region.kept);
+    if (dim == kept.size() || volume(kept) < kManyPositions) return 1;
+    const std::int64_t count = group_length(region.term, region.stores, dim, region.space[dim]);
+    const auto differs = [&](const Access& bound) { return moves_within_groups(bound.map, dim, count); };
+    const bool apart = region.ragged && (differs(region.ragged->begin) || differs(region.ragged->end));
+    return count > 1 && !apart ? count : 1;
+}
+
 }  // namespace
 
 ReduceLanes reduce_lanes(const ReduceRegion& region) {
     using Way = ReduceLanes::Way;
     const auto kept = static_cast<std::size_t>(region.kept);
     const Shape reduced(region.space.begin() + region.kept, region.space.end());
-    if (region.ragged || volume(reduced) < kManyTerms) return {Way::Own};
-    const std::size_t inner = last_dim(region.space, kept, region.space.size());
     const std::size_t outer = last_dim(region.space, 0, kept);
+    if (region.ragged || volume(reduced) < kManyTerms)
+        return {Way::Own, results_together(region, outer), outer};
+    const std::size_t inner = last_dim(region.space, kept, region.space.size());
     const bool columns = outer != kept && region.space[outer] >= abi::kReduceColumns &&
                          (loads_along(region.term, outer) > loads_along(region.term, inner) ||
                           shares_terms(region.term, outer, inner));

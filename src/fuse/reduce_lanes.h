@@ -10,8 +10,8 @@ struct ReduceLanes {
         /// A warp has one result. Its lane l takes groups of `vector` neighbouring terms, group l, l + 32, …; the lanes meet
         /// in a butterfly.
         Along,
-        /// A lane has one result, of few terms or of as many as the device knows. It has kReduceSums sums, to which the
-        /// terms that count are dealt in turn; they meet in a butterfly.
+        /// A lane has `vector` neighbouring results, of few terms each or of as many as the device knows, the same for all of
+        /// them. A result has kReduceSums sums, to which the terms that count are dealt in turn; they meet in a butterfly.
         Own,
         /// Neighbouring results lie together, terms do not, or all results take the same terms: a task has
         /// abi::kReduceColumns results at a time. Its warps have

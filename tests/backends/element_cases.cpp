@@ -84,20 +84,24 @@ Case concatenation(DType type) {
     return {"Map_concatenation_" + std::string(name(type)), build.finish(), 0, 0, {}};
 }
 
-/// Rows of a table by number; negative numbers count from the end.
-Case gather(DType type) {
+/// `count` rows of a table by number; negative numbers count from the end.
+Case gather(DType type, std::int64_t count) {
     CaseBuilder build;
     const BufferId table = build.buffer(BufferRole::Parameter, type, {11, 48});
-    const BufferId rows = build.buffer(BufferRole::Input, DType::I64, {7});
-    const BufferId out = build.buffer(BufferRole::Output, type, {7, 48});
+    const BufferId rows = build.buffer(BufferRole::Input, DType::I64, {count});
+    const BufferId out = build.buffer(BufferRole::Output, type, {count, 48});
     Store store{build.whole(out), {}, {}};
     Expr& e = store.expr;
-    Access row = build.through(table, {{{atom(7, 0)}, {atom(48, 1)}}, 0});
+    Access row = build.through(table, {{{atom(count, 0)}, {atom(48, 1)}}, 0});
     row.indirect.push_back({48, 11});
-    e.load(std::move(row), {e.load(build.through(rows, {{{atom(7, 1)}, {atom(48, 0)}}, 0}))});
-    build.region(MapRegion{{7, 48}, {std::move(store)}});
-    return {"Map_gather_" + std::string(name(type)), build.finish(), 0, 0, [rows](BufferMemory& memory) {
-                memory.set(rows, {0, 10, -1, -11, 5, 3, 3});
+    e.load(std::move(row), {e.load(build.through(rows, {{{atom(count, 1)}, {atom(48, 0)}}, 0}))});
+    build.region(MapRegion{{count, 48}, {std::move(store)}});
+    return {"Map_gather_" + std::string(name(type)) + "_" + std::to_string(count), build.finish(), 0, 0,
+            [=](BufferMemory& memory) {
+                Elements numbers;
+                for (std::int64_t i = 0; i < count; ++i)
+                    numbers.push_back(static_cast<double>(i * 7 % 22 - 11));
+                memory.set(rows, numbers);
             }};
 }
 
@@ -194,6 +198,53 @@ Case ragged_sum(DType type, const Shape& space, std::int32_t kept) {
             }};
 }
 
+/// A table's gradient: what earlier work gave, and for each place its part of the sorted rows, mostly none; or of rows whose
+/// order is data. Neighbours have one part.
+Case segment_sum(DType type, bool ordered) {
+    CaseBuilder build;
+    constexpr std::int64_t kPlaces = 520, kColumns = 64, kRows = 300;
+    const Shape space{kPlaces, kColumns, kRows};
+    const BufferId x = build.buffer(BufferRole::Input, type, {kRows, kColumns});
+    const BufferId order = build.buffer(BufferRole::Input, DType::I64, {kRows});
+    const BufferId bounds = build.buffer(BufferRole::Input, DType::I64, {kPlaces + 1});
+    const BufferId before = build.buffer(BufferRole::Input, DType::F32, {kPlaces, kColumns});
+    const BufferId out = build.buffer(BufferRole::Output, type, {kPlaces, kColumns});
+    const auto over = [&](std::int64_t place, std::int64_t column, std::int64_t row, std::int64_t offset) {
+        return IndexMap{{{atom(kPlaces, place)}, {atom(kColumns, column)}, {atom(kRows, row)}}, offset};
+    };
+    ReduceRegion region{space, 2, ReduceOp::Sum, {}, {}, {}};
+    region.ragged =
+        Ragged{build.through(bounds, over(1, 0, 0, 0)), build.through(bounds, over(1, 0, 0, 1)), 1};
+    Access term = build.through(x, over(0, 1, ordered ? 0 : kColumns, 0));
+    std::vector<std::int32_t> places;
+    if (ordered) {
+        term.indirect.push_back({kColumns, kRows});
+        places.push_back(region.term.load(build.through(order, over(0, 0, 1, 0))));
+    }
+    const std::int32_t value = region.term.load(std::move(term), places);
+    region.term.cast(value, DType::F32);
+    Store store{build.through(out, over(kColumns, 1, 0, 0)), {}, {}};
+    Expr& e = store.expr;
+    e.cast(e.apply(Op::Add, {e.acc(0), e.load(build.through(before, over(kColumns, 1, 0, 0)))}), type);
+    region.stores.push_back(std::move(store));
+    build.region(std::move(region));
+    const double most = 60;
+    return {"Reduce_segments_" + std::string(name(type)) + (ordered ? "_ordered" : ""), build.finish(),
+            2 * epsilon(type), 4 * epsilon(DType::F32) * most, [=](BufferMemory& memory) {
+                Elements begins, numbers;
+                for (std::int64_t p = 0; p <= kPlaces; ++p) {
+                    const std::int64_t parts[] = {-4, 0, 17, 21, 26};
+                    const std::int64_t at = p < 3 ? p / 2 : p < 100 ? 2 : p < 101 ? 3 : 4;
+                    const std::int64_t row = p < 300 ? parts[at] : p < kPlaces ? 26 + (p - 300) : kRows + 7;
+                    begins.push_back(static_cast<double>(row));
+                }
+                for (std::int64_t r = 0; r < kRows; ++r)
+                    numbers.push_back(static_cast<double>(r * 7 % kRows - (r % 2) * kRows));
+                memory.set(bounds, begins);
+                memory.set(order, numbers);
+            }};
+}
+
 }  // namespace
 
 std::vector<Case> map_cases() {
@@ -211,9 +262,12 @@ std::vector<Case> map_cases() {
     cases.push_back(integers());
     cases.push_back(bits());
     for (DType type : {DType::BF16, DType::F32, DType::I64}) {
-        cases.push_back(gather(type));
+        cases.push_back(gather(type, 7));
         cases.push_back(scatter(type));
     }
+    // Neighbours at one place that data names move together, too.
+    cases.push_back(gather(DType::BF16, 700));
+    cases.push_back(gather(DType::F32, 700));
     return cases;
 }
 
@@ -239,6 +293,11 @@ std::vector<Case> reduce_cases() {
     }
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
     cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
+    // Lanes with several results.
+    cases.push_back(segment_sum(DType::F32, false));
+    cases.push_back(segment_sum(DType::BF16, true));
+    cases.push_back(reduction(ReduceOp::Sum, DType::BF16, {32800, 7}, 1, true));
+    cases.push_back(reduction(ReduceOp::Max, DType::F64, {32800, 3}, 1, true));
     return cases;
 }
 

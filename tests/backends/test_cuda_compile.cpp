@@ -180,6 +180,20 @@ TEST_P(CudaCompile, BuildsSumsOverScoresWithoutSpills) {
     EXPECT_EQ(built, 4);
 }
 
+TEST_P(CudaCompile, BuildsSumsOfSegmentsWithoutSpills) {
+    int built = 0;
+    for (const Case& test : reduce_cases()) {
+        if (test.name.rfind("Reduce_segments", 0) != 0) continue;
+        ++built;
+        const Emission emission = emit(planned(test.graph, machine()), machine());
+        EXPECT_EQ(emission.source.find("kVector = 1;"), std::string::npos) << test.name;
+        const CompiledKernel kernel = compile_kernel(emission, GetParam(), {.use_cache = false});
+        EXPECT_EQ(kernel.spill_bytes, 0) << test.name;
+        EXPECT_EQ(kernel.stack_bytes, 0) << test.name;
+    }
+    EXPECT_EQ(built, 2);
+}
+
 /// Weights, masks and statistics as programs have them, and the tiles that the planner gives them.
 TEST(CudaGradients, OfAttentionAreBuiltWithoutSpills) {
     if (!cuda::Nvrtc::available()) GTEST_SKIP() << "no NVRTC library: set STRETTO_NVRTC";

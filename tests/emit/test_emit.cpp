@@ -85,6 +85,24 @@ TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {
         << source;
 }
 
+TEST(Emit, NeighboursAtOnePlaceThatDataNamesMoveInOneAccess) {
+    sample::PlanBuilder plan;
+    const Shape space{512, 64};
+    const BufferId numbers = plan.buffer("numbers", DType::I64, {512}, BufferRole::Input);
+    const BufferId table = plan.buffer("table", DType::F32, {100, 64}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::F32, space, BufferRole::Output);
+    Access row = plan.access(table, space, {0, 1});
+    row.indirect.push_back({64, 100});
+    Store store{plan.access(y, space, {64, 1}), {}, {}};
+    store.expr.load(row, {store.expr.load(plan.access(numbers, space, {1, 0}))});
+    plan.add("gather", MapRegion{space, {store}}, {Range{0, 512 * 64}, {}, {}, {}});
+    const std::string source = emit(plan.finish(machine()), machine()).source;
+    EXPECT_NE(source.find(R"(        const I64 t0 = read(p0 + (i0));
+        return {read(p0 + (i0)), read_vector<4>(p1 + (i1 + wrapped(t0, 100) * 64))};)"),
+              std::string::npos)
+        << source;
+}
+
 TEST(Emit, WhatIsTheSameForAllGroupsIsLoadedAndComputedOnce) {
     sample::PlanBuilder plan;
     const Shape space{32, 1024};

@@ -32,5 +32,57 @@ TEST(ReduceLanes, ResultsWithTermsOfTheirOwnHaveAWarpEach) {
     EXPECT_EQ(reduce_lanes(comparison(own, read({atom(512, 4096), atom(4096, 1)}))).way, Way::Along);
 }
 
+/// [rows, 64 columns, 40 terms], of which a row's bounds name those that count; the terms are rows of 64.
+ReduceRegion segments(std::int64_t rows) {
+    const auto over = [&](std::int64_t row, std::int64_t column, std::int64_t term) {
+        return IndexMap{{{atom(rows, row)}, {atom(64, column)}, {atom(40, term)}}, 0};
+    };
+    ReduceRegion region{{rows, 64, 40}, 2, ReduceOp::Sum, {}, {}, {}};
+    const Access bound{0, DType::I64, over(1, 0, 0), {}};
+    region.ragged = Ragged{bound, bound, 1};
+    region.term.load({1, DType::F32, over(0, 1, 64), {}});
+    Store store{{2, DType::F32, over(64, 1, 0), {}}, {}, {}};
+    store.expr.acc(0);
+    region.stores.push_back(store);
+    return region;
+}
+
+TEST(ReduceLanes, NeighbouringResultsOfTheSameTermsShareALane) {
+    const ReduceLanes lanes = reduce_lanes(segments(512));
+    EXPECT_EQ(lanes.way, Way::Own);
+    EXPECT_EQ(lanes.vector, 4);
+    EXPECT_EQ(lanes.dim, 1U);
+}
+
+TEST(ReduceLanes, FewResultsHaveALaneEach) { EXPECT_EQ(reduce_lanes(segments(511)).vector, 1); }
+
+TEST(ReduceLanes, ResultsWithRangesOfTheirOwnHaveALaneEach) {
+    ReduceRegion region = segments(512);
+    region.ragged->end.map.dims[1] = {atom(64, 1)};
+    EXPECT_EQ(reduce_lanes(region).vector, 1);
+}
+
+TEST(ReduceLanes, ResultsWhoseTermsOrStoresAreApartHaveALaneEach) {
+    ReduceRegion terms = segments(512);
+    terms.term.accesses[0].map.dims = {{atom(512, 0)}, {atom(64, 40)}, {atom(40, 1)}};
+    EXPECT_EQ(reduce_lanes(terms).vector, 1);
+    ReduceRegion stores = segments(512);
+    stores.stores[0].target.map.dims = {{atom(512, 1)}, {atom(64, 512)}, {atom(40, 0)}};
+    EXPECT_EQ(reduce_lanes(stores).vector, 1);
+}
+
+TEST(ReduceLanes, NeighboursShareALaneWhereDataNamesOnePlaceForThem) {
+    const auto gathered = [](std::int64_t by_column) {
+        ReduceRegion region = segments(512);
+        const Access number{3, DType::I64, {{{atom(512, 0)}, {atom(64, by_column)}, {atom(40, 1)}}, 0}, {}};
+        const Access row{1, DType::F32, {{{atom(512, 0)}, {atom(64, 1)}, {atom(40, 0)}}, 0}, {{64, 40}}};
+        region.term = {};
+        region.term.load(row, {region.term.load(number)});
+        return reduce_lanes(region).vector;
+    };
+    EXPECT_EQ(gathered(0), 4);
+    EXPECT_EQ(gathered(1), 1);
+}
+
 }  // namespace
 }  // namespace stretto

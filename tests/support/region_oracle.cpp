@@ -50,28 +50,36 @@ public:
             double total = region.op == ReduceOp::Sum   ? 0
                            : region.op == ReduceOp::Max ? -kInfinity
                                                         : kInfinity;
-            for_each(reduced, [&](const Coordinate& rest) {
-                Coordinate at = output;
-                at.insert(at.end(), rest.begin(), rest.end());
-                if (region.ragged && !counts(*region.ragged, at, rest.front())) return;
+            Coordinate at = output;
+            at.resize(region.space.size(), 0);
+            Shape counting = reduced;
+            Range part;
+            if (region.ragged) {
+                part = counted(*region.ragged, at, reduced.front());
+                counting.front() = part.size();
+            }
+            for_each(counting, [&](const Coordinate& rest) {
+                std::copy(rest.begin(), rest.end(), at.begin() + region.kept);
+                if (region.ragged) at[kept.size()] += part.begin;
                 const double x = nodes_of(region.term, at, {}).back();
                 if (region.op == ReduceOp::Sum) total += x;
                 if (region.op == ReduceOp::Max) total = std::max(total, x);
                 if (region.op == ReduceOp::Min) total = std::min(total, x);
             });
-            Coordinate at = output;
-            at.resize(region.space.size(), 0);
+            std::fill(at.begin() + region.kept, at.end(), 0);
             store(region.stores, at, {{total}, {}});
         });
     }
 
-    [[nodiscard]] bool counts(const Ragged& ragged, const Coordinate& at, std::int64_t j) const {
+    /// The part of a ragged dimension that counts for the result at `at`.
+    [[nodiscard]] Range counted(const Ragged& ragged, const Coordinate& at, std::int64_t extent) const {
         const auto bound = [&](const Access& access) {
             Expr expr;
             expr.load(access);
-            return nodes_of(expr, at, {}).back();
+            return std::clamp(nodes_of(expr, at, {}).back(), 0.0, static_cast<double>(extent));
         };
-        return bound(ragged.begin) <= static_cast<double>(j) && static_cast<double>(j) < bound(ragged.end);
+        const auto begin = static_cast<std::int64_t>(bound(ragged.begin));
+        return {begin, std::max(begin, static_cast<std::int64_t>(bound(ragged.end)))};
     }
 
     void operator()(const MatMulRegion& region) {
@@ -86,9 +94,11 @@ public:
                 results.stats.push_back(value_of(stat.finish, {row[0], row[1], 0, 0}, results));
             }
             Elements left;
+            const Range part =
+                region.ragged ? counted(*region.ragged, {row[0], row[1], 0, 0}, depth) : Range{0, depth};
             for (std::int64_t k = 0; k < depth; ++k) {
                 const Coordinate at{row[0], row[1], 0, k};
-                const bool zero = region.ragged && !counts(*region.ragged, at, k);
+                const bool zero = k < part.begin || k >= part.end;
                 left.push_back(zero ? 0 : rounded(value_of(region.a, at, results), region.a_type));
             }
             for (std::int64_t n = 0; n < columns; ++n) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "stretto/operands.h"
+#include "stretto/tile/vector.h"
 
 namespace stretto::device {
 
@@ -132,9 +133,12 @@ struct ReduceColumns {
     }
 };
 
-/// One lane per kept position. Of the position's terms, counted from the first that counts, sum s takes s, s + kSums, …;
-/// the sums then meet in a butterfly. Neighbouring lanes read neighbouring elements where an outer dimension is reduced.
-/// F: as for Reduce, and begin(kept) and end(kept), the terms that count.
+/// One lane per kept position, or per group of kVector neighbours for which the same terms count. Of a position's terms, counted
+/// from the first that counts, sum s takes s, s + kSums, …; the sums then meet in a butterfly. Neighbouring lanes read
+/// neighbouring elements where an outer dimension is reduced.
+/// F: as for Reduce, and begin(kept) and end(kept), the terms that count, read on the device if kRagged. Where kVector is more
+/// than 1, tasks have whole groups, terms(kept, reduced, values) gives a term of each neighbour, and load_vector, uniform and
+/// store_vector, as for Map, take all kVector results.
 template <class F>
 struct ReduceAcross {
     static constexpr int kSums = 4;
@@ -142,29 +146,75 @@ struct ReduceAcross {
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        using Acc = typename F::Acc;
+        constexpr I32 kStep = Config::kThreads * F::kVector;
         const F f{Operands(record, launch)};
-        const typename F::Combine combine;
+        const auto uniform = uniform_of(f);
         const I32 end = record.tile[0].end;
-        for (I32 kept = record.tile[0].begin + static_cast<I32>(threadIdx.x); kept < end;
-             kept += Config::kThreads) {
-            Acc acc[kSums];
+        for (I32 kept = record.tile[0].begin + thread_here() * F::kVector; kept < end;
+             kept += kAhead * kStep) {
+            I32 first[kAhead]{}, last[kAhead]{};  // written on every path (operands.h)
 #pragma unroll
-            for (Acc& sum : acc) sum = F::Combine::template start<Acc>();
-            const I32 last = f.end(kept);
-            I32 reduced = f.begin(kept);
-#pragma unroll 4
-            for (; reduced + kSums <= last; reduced += kSums) {
-#pragma unroll
-                for (int s = 0; s < kSums; ++s) acc[s] = combine(acc[s], f.term(kept, reduced + s));
+            for (int i = 0; i < kAhead; ++i) {
+                if (i > 0 && kept + i * kStep >= end) break;
+                first[i] = f.begin(kept + i * kStep);
+                last[i] = f.end(kept + i * kStep);
             }
+#pragma unroll 1
+            for (int i = 0; i < kAhead; ++i) {  // one copy of the sums' code
+                if (i > 0 && kept + i * kStep >= end) break;
+                sum_up(f, kept + i * kStep, first[0], last[0], uniform);
 #pragma unroll
-            for (int s = 0; s < kSums; ++s) {
-                if (reduced + s < last) acc[s] = combine(acc[s], f.term(kept, reduced + s));
+                for (int j = 0; j + 1 < kAhead; ++j) {
+                    first[j] = first[j + 1];
+                    last[j] = last[j + 1];
+                }
             }
-            f.store(kept, combine(combine(acc[0], acc[2]), combine(acc[1], acc[3])));
         }
         return cursor;
+    }
+
+private:
+    /// Groups whose bounds are on their way together: many have few terms or none, and then a lane waits for little else.
+    static constexpr int kAhead = F::kRagged ? 4 : 1;
+    static constexpr int kUnrolled = F::kVector < 4 ? 4 / F::kVector : 1;
+
+    static __device__ __forceinline__ auto uniform_of(const F& f) {
+        if constexpr (F::kVector > 1) {
+            return f.uniform();
+        } else {
+            return nullptr;
+        }
+    }
+
+    template <class Uniform>
+    static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 reduced, I32 last,
+                                                  const Uniform& uniform) {
+        using Acc = typename F::Acc;
+        const typename F::Combine combine;
+        Acc acc[kSums][F::kVector];
+#pragma unroll
+        for (auto& sum : acc) {
+#pragma unroll
+            for (Acc& one : sum) one = F::Combine::template start<Acc>();
+        }
+#pragma unroll kUnrolled
+        for (; reduced + kSums <= last; reduced += kSums) {
+#pragma unroll
+            for (int s = 0; s < kSums; ++s) combine_terms(f, kept, reduced + s, acc[s]);
+        }
+#pragma unroll
+        for (int s = 0; s < kSums; ++s) {
+            if (reduced + s < last) combine_terms(f, kept, reduced + s, acc[s]);
+        }
+        Acc results[F::kVector];
+#pragma unroll
+        for (int v = 0; v < F::kVector; ++v)
+            results[v] = combine(combine(acc[0][v], acc[2][v]), combine(acc[1][v], acc[3][v]));
+        if constexpr (F::kVector > 1) {
+            f.store_vector(kept, results, f.load_vector(kept), uniform);
+        } else {
+            f.store(kept, results[0]);
+        }
     }
 };
 
