@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/inline.h"
+#include "simplify/selected_sums.h"
 
 namespace stretto {
 namespace {
@@ -138,6 +139,7 @@ Graph simplify(const Graph& graph) {
     Graph result = graph;
     for (Node& node : result.nodes) change_expressions(node, [](const Expr& expr) { return folded(expr); });
     inline_free_expressions(result);
+    replace_selected_sums(result);
     result = Compaction(result).run();
     check(result);
     return result;
