@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "backends/reference/blocks.h"
 #include "backends/reference/compiled_store.h"
@@ -42,8 +43,7 @@ Expr loaded(const Access& access) {
 class ReduceTwin final : public Twin {
 public:
     ReduceTwin(const ReduceRegion& region, std::int32_t consumer_warps)
-        : op_(region.op),
-          lanes_(reduce_lanes(region)),
+        : lanes_(reduce_lanes(region)),
           shares_(lanes_.way == ReduceLanes::Way::Columns
                       ? consumer_warps * static_cast<std::int32_t>(lanes_.vector)
                   : lanes_.way == ReduceLanes::Way::Own ? kReduceSums
@@ -53,15 +53,17 @@ public:
           kept_(region.space.begin(), region.space.begin() + region.kept),
           reduced_(region.space.begin() + region.kept, region.space.end()),
           count_(volume(reduced_)),
-          term_(region.term),
+          domain_(domain_of(region.reductions.front().term.type())),
           stores_(compiled(region.stores)) {
+        for (const Reduction& reduction : region.reductions)
+            reductions_.push_back({reduction.op, CompiledExpr(reduction.term)});
         if (!region.ragged) return;
         begin_.emplace(loaded(region.ragged->begin));
         end_.emplace(loaded(region.ragged->end));
     }
 
     void run(const Task& task, Buffers buffers, Workspace& workspace) const override {
-        switch (term_.domain()) {
+        switch (domain_) {
             case Domain::F32:
                 return run_as<float>(task, buffers, workspace);
             case Domain::F64:
@@ -72,50 +74,77 @@ public:
     }
 
 private:
+    /// By reduction, of as many outputs as there are lanes.
+    template <class T>
+    using Results = std::vector<std::array<T, kLanes>>;
+
+    struct Compiled {
+        ReduceOp op;
+        CompiledExpr term;
+    };
+
     template <class T>
     void run_as(const Task& task, Buffers buffers, Workspace& workspace) const {
-        std::array<T, kLanes> results;
+        Results<T> results(reductions_.size());
         for (Range left = task.tile[0]; !left.empty();) {
             const Range part{left.begin, std::min<std::int64_t>(left.end, left.begin + kLanes)};
-            if (lanes_.way == ReduceLanes::Way::Columns || (count_ < part.size() && !begin_)) {
-                across_outputs(part, results.data(), buffers, workspace);
-            } else {
-                for (std::int64_t i = part.begin; i < part.end; ++i) {
-                    results[i - part.begin] = one_output<T>(i, buffers, workspace);
+            const bool across = lanes_.way == ReduceLanes::Way::Columns || (count_ < part.size() && !begin_);
+            for (std::size_t j = 0; j < reductions_.size(); ++j) {
+                if (across) {
+                    across_outputs<T>(j, part, results, buffers, workspace);
+                } else {
+                    for (std::int64_t i = 0; i < part.size(); ++i)
+                        results[j][i] = one_output<T>(j, part, i, results, buffers, workspace);
                 }
             }
-            store(part, results.data(), buffers, workspace);
+            store<T>(part, results, buffers, workspace);
             left.begin = part.end;
         }
     }
 
+    /// The results from `first` on, one for each lane of a block.
     template <class T>
-    void store(Range part, const T* results, Buffers buffers, Workspace& workspace) const {
+    static std::vector<const void*> results_from(const Results<T>& results, std::int64_t first) {
+        std::vector<const void*> accumulators;
+        for (const auto& of_reduction : results) accumulators.push_back(of_reduction.data() + first);
+        return accumulators;
+    }
+
+    template <class T>
+    void store(Range part, const Results<T>& results, Buffers buffers, Workspace& workspace) const {
         for (BlockWalk walk(kept_, part, space_.size(), workspace); !walk.done();) {
-            const void* accumulator = results + (walk.position() - part.begin);
+            const auto accumulators = results_from(results, walk.position() - part.begin);
             Block block = walk.next();
-            block.accumulators = {&accumulator, 1};
-            block.accumulator_domain = term_.domain();
+            block.accumulators = accumulators;
+            block.accumulator_domain = domain_;
             for (const CompiledStore& store : stores_) store.run(block, buffers, workspace);
         }
     }
 
+    /// Reduction j of output i of the part, which has the results of all reductions before.
     template <class T>
-    T one_output(std::int64_t output, Buffers buffers, Workspace& workspace) const {
+    T one_output(std::size_t j, Range part, std::int64_t i, const Results<T>& results, Buffers buffers,
+                 Workspace& workspace) const {
+        const auto& [op, term] = reductions_[j];
+        const auto combine = [op = op](T a, T b) { return combined(op, a, b); };
+        Results<T> own(j);  // in all lanes
+        for (std::size_t earlier = 0; earlier < j; ++earlier) own[earlier].fill(results[earlier][i]);
+        const auto accumulators = results_from(own, 0);
         std::array<T, kWarp> lanes;
-        lanes.fill(identity<T>(op_));
-        const Range terms = terms_of(output, buffers, workspace);
+        lanes.fill(identity<T>(op));
+        const Range terms = terms_of(part.begin + i, buffers, workspace);
         for (BlockWalk walk(space_, terms, space_.size(), workspace); !walk.done();) {
-            const std::int64_t j = walk.position() - terms.begin;
-            const Block block = walk.next();
-            const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
-            for (std::int32_t i = 0; i < block.lanes; ++i) {
-                T& lane = lanes[(j + i) / neighbours_ % shares_];
-                lane = combined(op_, lane, values[i]);
+            const std::int64_t first = walk.position() - terms.begin;
+            Block block = walk.next();
+            block.accumulators = accumulators;
+            block.accumulator_domain = domain_;
+            const auto* values = static_cast<const T*>(term.run(block, buffers, workspace));
+            for (std::int32_t v = 0; v < block.lanes; ++v) {
+                T& lane = lanes[(first + v) / neighbours_ % shares_];
+                lane = combine(lane, values[v]);
             }
         }
-        return butterfly(
-            lanes.data(), [this](T a, T b) { return combined(op_, a, b); }, shares_);
+        return butterfly(lanes.data(), combine, shares_);
     }
 
     /// The positions of an output's terms in the whole space.
@@ -133,24 +162,29 @@ private:
         return {bound(*begin_), bound(*end_)};
     }
 
-    /// With outputs instead of terms side by side: also quicker where there are few terms along.
+    /// Reduction j with outputs instead of terms side by side: also quicker where there are few terms along.
     template <class T>
-    void across_outputs(Range outputs, T* results, Buffers buffers, Workspace& workspace) const {
+    void across_outputs(std::size_t j, Range outputs, Results<T>& results, Buffers buffers,
+                        Workspace& workspace) const {
+        const auto& [op, term] = reductions_[j];
         T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_ * kLanes);
-        const auto combine = [this](T a, T b) { return combined(op_, a, b); };
+        const auto combine = [op = op](T a, T b) { return combined(op, a, b); };
         const bool in_order = lanes_.way == ReduceLanes::Way::Columns;
         for (BlockWalk walk(kept_, outputs, space_.size(), workspace); !walk.done();) {
-            T* out = results + (walk.position() - outputs.begin);
-            const Block block = walk.next();
-            std::fill_n(lanes, shares_ * kLanes, identity<T>(op_));
-            for (std::int64_t j = 0; j < count_; ++j) {
-                std::int64_t rest = j;
+            const auto accumulators = results_from(results, walk.position() - outputs.begin);
+            T* out = results[j].data() + (walk.position() - outputs.begin);
+            Block block = walk.next();
+            block.accumulators = accumulators;
+            block.accumulator_domain = domain_;
+            std::fill_n(lanes, shares_ * kLanes, identity<T>(op));
+            for (std::int64_t k = 0; k < count_; ++k) {
+                std::int64_t rest = k;
                 for (std::size_t d = space_.size(); d-- > kept_.size();) {
                     walk.set(d, rest % space_[d]);
                     rest /= space_[d];
                 }
-                const auto* values = static_cast<const T*>(term_.run(block, buffers, workspace));
-                T* lane = lanes + j / neighbours_ % shares_ * kLanes;
+                const auto* values = static_cast<const T*>(term.run(block, buffers, workspace));
+                T* lane = lanes + k / neighbours_ % shares_ * kLanes;
                 for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combine(lane[i], values[i]);
             }
             for (std::int32_t i = 0; i < block.lanes; ++i) {
@@ -167,7 +201,6 @@ private:
         }
     }
 
-    ReduceOp op_;
     ReduceLanes lanes_;
     std::int32_t shares_;      ///< of the terms of one output
     std::int64_t neighbours_;  ///< terms that a share takes together
@@ -175,7 +208,8 @@ private:
     Shape kept_;
     Shape reduced_;
     std::int64_t count_;
-    CompiledExpr term_;
+    Domain domain_;  ///< of all results
+    std::vector<Compiled> reductions_;
     std::optional<CompiledExpr> begin_;  ///< where the reduction is ragged
     std::optional<CompiledExpr> end_;
     std::vector<CompiledStore> stores_;

@@ -1,6 +1,7 @@
 #include "emit/functor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -84,11 +85,12 @@ public:
         const Shape reduced(split, region.space.end());
         ensure_small(volume(kept));
         ensure_small(volume(reduced));
-        const DType acc = accumulator_type(region.term.type());
+        const DType acc = accumulator_type(region.reductions.front().term.type());
         alias("Acc", accumulator_name(acc));
-        alias("Combine", region.op == ReduceOp::Sum   ? "SumOf"
-                         : region.op == ReduceOp::Max ? "MaxOf"
-                                                      : "MinOf");
+        const std::vector<Pass> passes = passes_of(region);
+        ensure(passes.size() == 1 || lanes.way != ReduceLanes::Way::Columns,
+               "results of columns are not known to the terms of others");
+        alias("Passes", pass_list(region, passes));
 
         Scope scope;
         std::vector<std::string> lines = unravelled("kept", kept, 0, scope.coordinates);
@@ -97,14 +99,21 @@ public:
         for (std::string& line : unravelled("reduced", reduced, kept.size(), scope.coordinates)) {
             lines.push_back(std::move(line));
         }
-        const Place place{
-            std::move(scope), std::move(lines), {{"I32", "kept", ""}, {"I32", "reduced", ""}}, {}};
         const bool own = lanes.way == ReduceLanes::Way::Own;
         // Words are asked for, and given, one by one.
         const std::int64_t vector = own && has_words() ? 1 : lanes.vector;
-        if (vector > 1) add_terms(region.term, place, lanes.dim, vector, acc);
-        if (vector == 1 || (lanes.way == ReduceLanes::Way::Along && volume(reduced) % vector != 0))
-            add_function("Acc", "term", place.at, returned(region.term, place.scope, acc, place.lines));
+        const bool rest = lanes.way == ReduceLanes::Way::Along && volume(reduced) % vector != 0;
+        scope.accumulators = kept_scope.accumulators = "acc[{}]";
+        scope.accumulator_type = kept_scope.accumulator_type = acc;
+        if (own && vector > 1) scope.accumulators = fmt::format("acc[{{}} * {} + v]", vector);
+        const Place place{std::move(scope),
+                          std::move(lines),
+                          {{"I32", "kept", ""}, {"I32", "reduced", ""}},
+                          {{"const Acc*", "acc", ""}}};
+        for (std::int64_t p = 0; p < std::ssize(passes); ++p) {
+            add_terms(passes[p], p, place, lanes.dim, vector, acc);
+            if (rest) add_terms(passes[p], p, place, lanes.dim, 1, acc);
+        }
         kept_scope.coordinates.resize(region.space.size(), "0");
         if (own) {
             kind_.functor.constants.push_back(flag("kRagged", region.ragged.has_value()));
@@ -113,15 +122,13 @@ public:
         } else {
             kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
         }
-        kept_scope.accumulators = "acc";
-        kept_scope.accumulator_type = acc;
         if (own && vector > 1) {
             const Place at{kept_scope, kept_lines, {{"I32", "kept", ""}}, {{"const Acc*", "acc", ""}}};
             add_vector_stores(region.stores, at, lanes.dim, vector);
             return finished();
         }
         kind_.functor.constants.push_back(constant("kVector", vector));
-        add_function("void", "store", {{"I32", "kept", ""}, {"Acc", "acc", ""}},
+        add_function("void", "store", {{"I32", "kept", ""}, {"const Acc*", "acc", ""}},
                      stores(region.stores, kept_scope, kept_lines));
         return finished();
     }
@@ -162,6 +169,18 @@ public:
     CudaKind operator()(const ScoredRegion&) { return scored_kind(graph_, whole_); }
 
 private:
+    /// How the reductions of each pass combine, as a type.
+    static std::string pass_list(const ReduceRegion& region, const std::vector<Pass>& passes) {
+        std::vector<std::string> types;
+        for (const Pass& pass : passes) {
+            std::vector<const char*> combines;
+            for (std::int64_t j = pass.reductions.begin; j < pass.reductions.end; ++j)
+                combines.push_back(combine_of(region.reductions[j].op));
+            types.push_back(fmt::format("Pass<{}>", fmt::join(combines, ", ")));
+        }
+        return fmt::format("PassList<{}>", fmt::join(types, ", "));
+    }
+
     /// The first term of a kept position that counts, or the one after the last.
     void add_bound(const std::string& which, const ReduceRegion& region, const Scope& scope,
                    const std::vector<std::string>& lines) {

@@ -31,6 +31,10 @@ CudaMember constant(const char* name, std::int64_t value) { return {"I32", name,
 
 CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "true" : "false"}; }
 
+const char* combine_of(ReduceOp op) {
+    return op == ReduceOp::Sum ? "SumOf" : op == ReduceOp::Max ? "MaxOf" : "MinOf";
+}
+
 std::string coordinate(const char* name, std::int64_t extent) { return extent == 1 ? "0" : name; }
 
 void FunctorWriter::alias(const char* name, std::string type) {
@@ -174,29 +178,44 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     kind_.functor.structs.push_back(std::move(uniform));
 }
 
-void FunctorWriter::add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count,
-                              DType acc) {
+void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
+                              std::int64_t count, DType acc) {
     Statements outer(pointers_, place.scope);
     for (const std::string& line : place.lines) outer.add(line);
     Scope inside = place.scope;
-    const std::string first = inside.coordinates.at(dim);
-    inside.coordinates[dim] = first + "v";
-    Statements inner(pointers_, inside);
-    inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
     Statements::Known known;
-    for (const Statements::EarlyLoad& load : outer.early_vectors(term, dim, count)) {
-        const std::string name = fmt::format("e{}", known.size());
-        outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
-        known[load.node] =
-            load.vector ? converted(name + ".value(v)", load.element, term.nodes[load.node].type) : name;
+    std::string neighbour = "0";
+    std::string first;
+    if (count > 1) {
+        neighbour = "v";
+        first = inside.coordinates.at(dim);
+        inside.coordinates[dim] = first + "v";
+        for (const Statements::EarlyLoad& load : outer.early_vectors(pass.expr, dim, count)) {
+            const std::string name = fmt::format("e{}", known.size());
+            outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
+            known[load.node] =
+                load.vector ? converted(name + ".value(v)", load.element, pass.expr.nodes[load.node].type)
+                            : name;
+        }
     }
-    const std::string value = inner.evaluate(term, known).back();
-    inner.add(fmt::format("values[v] = {};", converted(value, term.type(), acc)));
-    outer.add("#pragma unroll");
-    outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
-    for (const std::string& line : inner.take()) outer.add("    " + line);
-    outer.add("}");
-    std::vector<CudaMember> at = place.at;
+    Statements inner(pointers_, inside);
+    if (count > 1) inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
+    const std::vector<std::string> variables = inner.evaluate(pass.expr, known);
+    for (std::size_t j = 0; j < pass.nodes.size(); ++j) {
+        const auto node = static_cast<std::size_t>(pass.nodes[j]);
+        inner.add(fmt::format("values[{} * {} + {}] = {};", j, count, neighbour,
+                              converted(variables[node], pass.expr.nodes[node].type, acc)));
+    }
+    if (count > 1) {
+        outer.add("#pragma unroll");
+        outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
+    }
+    for (const std::string& line : inner.take()) outer.add((count > 1 ? "    " : "") + line);
+    if (count > 1) outer.add("}");
+    std::vector<CudaMember> at{{fmt::format("Number<{}>", number), "", ""},
+                               {fmt::format("Number<{}>", count), "", ""}};
+    at.insert(at.end(), place.at.begin(), place.at.end());
+    at.insert(at.end(), place.results.begin(), place.results.end());
     at.push_back({"Acc*", "values", ""});
     add_function("void", "terms", std::move(at), outer.take());
 }

@@ -6,11 +6,15 @@
 #include "emit/cuda_file.h"
 #include "emit/operand_slots.h"
 #include "emit/statements.h"
+#include "fuse/passes.h"
 
 namespace stretto {
 
 [[nodiscard]] CudaMember constant(const char* name, std::int64_t value);
 [[nodiscard]] CudaMember flag(const char* name, bool value);
+
+/// The device's type of how a reduction combines.
+[[nodiscard]] const char* combine_of(ReduceOp op);
 
 /// A coordinate variable, or "0" where it can only be that.
 [[nodiscard]] std::string coordinate(const char* name, std::int64_t extent);
@@ -63,8 +67,10 @@ protected:
     void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
                            std::int64_t count);
 
-    /// Adds terms(at, values): the values, of type `acc`, of `count` neighbours along `dim`.
-    void add_terms(const Expr& term, const Place& place, std::size_t dim, std::int64_t count, DType acc);
+    /// Adds terms(Number<number>, Number<count>, at, results, values): the values, of type `acc`, of `count` neighbours along
+    /// `dim`; neighbour v of the pass's reduction j is values[j * count + v].
+    void add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
+                   std::int64_t count, DType acc);
 
     [[nodiscard]] CudaKind finished();
 

@@ -20,10 +20,6 @@ PlainOperand lies(const Access& access, std::size_t row, std::size_t depth) {
     return *operand;
 }
 
-const char* combine_of(ReduceOp op) {
-    return op == ReduceOp::Sum ? "SumOf" : op == ReduceOp::Max ? "MaxOf" : "MinOf";
-}
-
 class ScoredKind : FunctorWriter {
 public:
     ScoredKind(const RegionGraph& graph, const Region& region)

@@ -211,8 +211,7 @@ private:
         ReduceRegion region;
         region.space = graph_[id].type.shape;
         region.kept = static_cast<std::int32_t>(region.space.size());
-        region.op = reduce.op;
-        region.term = finished(expansion_.expanded(reduce.term));
+        region.reductions = {{reduce.op, finished(expansion_.expanded(reduce.term))}};
         region.ragged = reduce.ragged;
         IndexMap view = identity_map(region.space);
         for (std::int64_t extent : reduce.extents) {

@@ -127,9 +127,10 @@ private:
         ReduceRegion region;
         region.space = {sum.space[0], sum.space[1], sum.space[kScoredDepth]};
         region.kept = 2;
-        const std::int32_t left = region.term.load(of_depth(sum.scores[j].left, kScoredDepth));
-        const std::int32_t right = region.term.load(of_depth(mix, kScoredColumn));
-        region.term.apply(Op::Mul, DType::F32, {left, right});
+        Expr& term = region.reductions.emplace_back().term;
+        const std::int32_t left = term.load(of_depth(sum.scores[j].left, kScoredDepth));
+        const std::int32_t right = term.load(of_depth(mix, kScoredColumn));
+        term.apply(Op::Mul, DType::F32, {left, right});
         const Expr factor = product_of(scale);
         const bool scaled = !scale.others.empty() || scale.constant != 1;
         for (Store store : sum.stores) {

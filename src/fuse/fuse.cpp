@@ -15,6 +15,7 @@
 #include "fuse/fresh.h"
 #include "fuse/join.h"
 #include "fuse/join_products.h"
+#include "fuse/join_reduces.h"
 #include "fuse/join_scored.h"
 #include "fuse/join_softmax.h"
 #include "fuse/layout.h"
@@ -200,6 +201,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         pad_rows(result);
+        join_reduces(result, machine);
         return result;
     }
 }

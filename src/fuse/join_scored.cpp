@@ -1,24 +1,16 @@
 #include "fuse/join_scored.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 
 #include "abi/abi.h"
+#include "fuse/joined_stores.h"
+#include "fuse/neighbours.h"
 #include "fuse/scored.h"
 #include "fuse/touches.h"
 
 namespace stretto {
 namespace {
-
-/// `expr` with another number for each accumulator.
-Expr renumbered(const Expr& expr, const std::vector<std::size_t>& numbers) {
-    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
-        const ExprNode& node = expr.nodes[i];
-        if (node.op != Op::Acc) return std::nullopt;
-        return out.acc(static_cast<int>(numbers[static_cast<std::size_t>(node.integer)]), node.type);
-    });
-}
 
 bool can_join(const ScoredRegion& region) { return region.sums.front().factor && !region.softmax; }
 
@@ -86,37 +78,14 @@ private:
         const auto& a = std::get<ScoredRegion>(graph_.regions[first].body);
         const auto& b = std::get<ScoredRegion>(graph_.regions[second].body);
         if (a.space != b.space || !share_a_score(a, b) || has_indirect_stores(a) || has_indirect_stores(b) ||
-            touches.buffers_of_both(first, second) > abi::kMaxOperands)
+            touches.conflict(first, second) || touches.buffers_of_both(first, second) > abi::kMaxOperands)
             return false;
         const auto behind = regions_behind(first, second, touches);
         if (!behind) return false;
         auto region = joined(a, b, machine_);
         if (!region) return false;
-        std::vector<Region> before;
-        std::vector<Region> after;
-        for (std::size_t r = first + 1; r < second; ++r) {
-            const bool waits = std::find(behind->begin(), behind->end(), r) != behind->end();
-            (waits ? after : before).push_back(std::move(graph_.regions[r]));
-        }
-        before.push_back({graph_.regions[second].name, std::move(*region)});
-        std::move(after.begin(), after.end(), std::back_inserter(before));
-        const auto from = graph_.regions.begin() + static_cast<std::ptrdiff_t>(first);
-        graph_.regions.erase(std::move(before.begin(), before.end(), from));
+        put_together(graph_, first, second, std::move(*region), *behind);
         return true;
-    }
-
-    /// The regions between the two that wait for the first, directly or not; nothing where the second does, too.
-    static std::optional<std::vector<std::size_t>> regions_behind(std::size_t first, std::size_t second,
-                                                                  const Touches& touches) {
-        std::vector<std::size_t> behind;
-        for (std::size_t r = first + 1; r <= second; ++r) {
-            const bool waits = touches.conflict(first, r) ||
-                               std::any_of(behind.begin(), behind.end(),
-                                           [&](std::size_t other) { return touches.conflict(other, r); });
-            if (waits && r == second) return std::nullopt;
-            if (waits) behind.push_back(r);
-        }
-        return behind;
     }
 
     RegionGraph& graph_;

@@ -8,20 +8,6 @@ namespace {
 /// Longer stores are not worth the loads that they save.
 constexpr std::size_t kMostNodes = 256;
 
-/// `expr` with every load of a buffer that one of the `stores` fills replaced by what it puts there. What takes a load's place
-/// reads the elements from before all stores.
-Expr with_values_of(const std::vector<Store>& stores, const Expr& expr) {
-    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
-        const ExprNode& node = expr.nodes[i];
-        if (node.op != Op::Load) return std::nullopt;
-        const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
-        const auto store = std::find_if(stores.begin(), stores.end(),
-                                        [&](const Store& s) { return s.target.source == access.source; });
-        if (store == stores.end()) return std::nullopt;
-        return out.cast(copy_into(out, store->expr, store->expr.root()), access.type);
-    });
-}
-
 bool reads(const Expr& expr, std::int32_t buffer) {
     return std::any_of(expr.accesses.begin(), expr.accesses.end(),
                        [&](const Access& access) { return access.source == buffer; });
@@ -43,6 +29,26 @@ std::optional<std::vector<Store>> readers_first(std::vector<Store> stores) {
 }
 
 }  // namespace
+
+Expr with_values_of(const std::vector<Store>& stores, const Expr& expr) {
+    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const ExprNode& node = expr.nodes[i];
+        if (node.op != Op::Load) return std::nullopt;
+        const Access& access = expr.accesses[static_cast<std::size_t>(node.integer)];
+        const auto store = std::find_if(stores.begin(), stores.end(),
+                                        [&](const Store& s) { return s.target.source == access.source; });
+        if (store == stores.end()) return std::nullopt;
+        return out.cast(copy_into(out, store->expr, store->expr.root()), access.type);
+    });
+}
+
+Expr renumbered(const Expr& expr, const std::vector<std::size_t>& numbers) {
+    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const ExprNode& node = expr.nodes[i];
+        if (node.op != Op::Acc) return std::nullopt;
+        return out.acc(static_cast<int>(numbers[static_cast<std::size_t>(node.integer)]), node.type);
+    });
+}
 
 std::optional<std::vector<Store>> joined_stores(const std::vector<Store>& first,
                                                 const std::vector<Store>& second,

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "abi/abi.h"
+#include "base/error.h"
 #include "fuse/groups.h"
 
 namespace stretto {
 namespace {
 
+constexpr std::int64_t kLanesOfWarp = 32;
 constexpr std::int64_t kManyTerms = 32;  ///< fewer do not occupy the shares
 constexpr std::int64_t kLongRow = 256;   ///< shorter rows leave lanes without a vector
 
@@ -40,10 +42,11 @@ bool shares_terms(const Expr& term, std::size_t outer, std::size_t inner) {
 }
 
 /// Of many results, the neighbours along `dim` that one lane has.
-std::int64_t results_together(const ReduceRegion& region, std::size_t dim) {
+std::int64_t results_of_lane(const ReduceRegion& region, std::size_t dim) {
     const Shape kept(region.space.begin(), region.space.begin() + region.kept);
     if (dim == kept.size() || volume(kept) < kManyPositions) return 1;
-    const std::int64_t count = group_length(region.term, region.stores, dim, region.space[dim]);
+    const std::int64_t count =
+        group_length(region.reductions.front().term, region.stores, dim, region.space[dim]);
     const auto differs = [&](const Access& bound) { return moves_within_groups(bound.map, dim, count); };
     const bool apart = region.ragged && (differs(region.ragged->begin) || differs(region.ragged->end));
     return count > 1 && !apart ? count : 1;
@@ -57,15 +60,28 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const Shape reduced(region.space.begin() + region.kept, region.space.end());
     const std::size_t outer = last_dim(region.space, 0, kept);
     if (region.ragged || volume(reduced) < kManyTerms)
-        return {Way::Own, results_together(region, outer), outer};
+        return {Way::Own, results_of_lane(region, outer), outer};
+    const Expr& term = region.reductions.front().term;
     const std::size_t inner = last_dim(region.space, kept, region.space.size());
-    const bool columns = outer != kept && region.space[outer] >= abi::kReduceColumns &&
-                         (loads_along(region.term, outer) > loads_along(region.term, inner) ||
-                          shares_terms(region.term, outer, inner));
-    if (columns) return {Way::Columns, group_length(region.term, outer, region.space[outer], false), outer};
+    const bool columns =
+        outer != kept && region.space[outer] >= abi::kReduceColumns &&
+        (loads_along(term, outer) > loads_along(term, inner) || shares_terms(term, outer, inner));
+    if (columns) return {Way::Columns, group_length(term, outer, region.space[outer], false), outer};
     if (region.space[inner] < kLongRow) return {};
     const bool one_row = volume(reduced) == region.space[inner];
-    return {Way::Along, group_length(region.term, inner, region.space[inner], one_row), inner};
+    return {Way::Along, group_length(term, inner, region.space[inner], one_row), inner};
+}
+
+std::int64_t results_at_once(const ReduceRegion& region, std::int64_t warps) {
+    switch (reduce_lanes(region).way) {
+        case ReduceLanes::Way::Along:
+            return warps;
+        case ReduceLanes::Way::Own:
+            return warps * kLanesOfWarp;
+        case ReduceLanes::Way::Columns:
+            return abi::kReduceColumns;
+    }
+    throw InternalError("a reduction is dealt in an unknown way");
 }
 
 }  // namespace stretto

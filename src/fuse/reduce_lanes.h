@@ -25,6 +25,10 @@ struct ReduceLanes {
 
 inline constexpr std::int32_t kReduceSums = 4;
 
+/// That of the first reduction, for all.
 [[nodiscard]] ReduceLanes reduce_lanes(const ReduceRegion& region);
+
+/// Results of each reduction that a task's lanes take at one time, on workers of so many warps.
+[[nodiscard]] std::int64_t results_at_once(const ReduceRegion& region, std::int64_t warps);
 
 }  // namespace stretto

@@ -25,7 +25,7 @@ public:
                 visit_(body.ragged->begin, false, false);
                 visit_(body.ragged->end, false, false);
             }
-            reads(body.term, false);
+            for (auto& reduction : body.reductions) reads(reduction.term, false);
             stores(body.stores);
         } else if constexpr (std::is_same_v<Kind, MatMulRegion>) {
             for (auto& stat : body.stats) {

@@ -61,13 +61,21 @@ struct MapRegion {
     bool operator==(const MapRegion&) const = default;
 };
 
-/// For each coordinate of the first `kept` dimensions of `space`: Acc(0) = reduction of term over the others,
-/// in F32 (F64 for F64); then the stores, over the kept coordinates. The first reduced dimension may be ragged.
+/// One result of each row of a ReduceRegion. The term may use earlier results of its row: Acc(i) of reductions before it.
+struct Reduction {
+    ReduceOp op = ReduceOp::Sum;
+    Expr term;
+    bool operator==(const Reduction&) const = default;
+};
+
+/// For each row, a coordinate of the first `kept` dimensions of `space`: Acc(j) = reduction j of its terms over the other
+/// dimensions, in F32 (F64 for F64, I64 for integers), one domain for all; then the stores, over the kept coordinates. Terms
+/// are gone through in passes (fuse/passes.h), each for all reductions that wait for earlier passes only. The first reduced
+/// dimension may be ragged.
 struct ReduceRegion {
     Shape space;
     std::int32_t kept = 0;
-    ReduceOp op = ReduceOp::Sum;
-    Expr term;
+    std::vector<Reduction> reductions;
     std::optional<Ragged>
         ragged;  ///< over the coordinates of `space`; its bounds vary with the kept ones only
     std::vector<Store> stores;

@@ -48,7 +48,7 @@ std::vector<Store> read_stores(Reader& in) {
 
 void write_head(Writer& out, const MapRegion& region) { out.put("map ", region.space); }
 void write_head(Writer& out, const ReduceRegion& region) {
-    out.put("reduce ", kReduceNames[region.op], ' ', region.space, " kept ", region.kept);
+    out.put("reduce ", region.space, " kept ", region.kept);
 }
 void write_tile(Writer& out, const ProductTile& tile) {
     out.put(" tiles ", tile.rows, " x ", tile.columns, " stages ", tile.stages);
@@ -71,7 +71,8 @@ void write_head(Writer& out, const ScoredRegion& region) {
 void write_body(Writer& out, const MapRegion& region) { write_stores(out, region.stores); }
 void write_body(Writer& out, const ReduceRegion& region) {
     write(out, region.ragged, kBufferSigil);
-    write_expr(out, "term", region.term);
+    for (const Reduction& reduction : region.reductions)
+        write_expr(out, kReduceNames[reduction.op], reduction.term);
     write_stores(out, region.stores);
 }
 void write_body(Writer& out, const MatMulRegion& region) {
@@ -117,7 +118,6 @@ MapRegion read_map_head(Reader& in) {
 
 ReduceRegion read_reduce_head(Reader& in) {
     ReduceRegion region;
-    region.op = kReduceNames.read(in);
     region.space = in.shape();
     in.expect("kept");
     region.kept = static_cast<std::int32_t>(in.integer(0, static_cast<std::int64_t>(region.space.size())));
@@ -182,7 +182,11 @@ RegionBody read_head(Reader& in) {
 void read_body(Reader& in, MapRegion& region) { region.stores = read_stores(in); }
 void read_body(Reader& in, ReduceRegion& region) {
     region.ragged = read_ragged(in, kBufferSigil);
-    region.term = read_expr_part(in, "term");
+    do {
+        Reduction& reduction = region.reductions.emplace_back();
+        reduction.op = kReduceNames.read(in);
+        reduction.term = read_expr(in, kBufferSigil);
+    } while (!in.next_is_token("store") && !in.next_is_token("}"));
     region.stores = read_stores(in);
 }
 void read_body(Reader& in, MatMulRegion& region) {

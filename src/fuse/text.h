@@ -14,7 +14,7 @@ namespace stretto {
 //   buffer b0 = parameter "norm.weight" : bf16[576]
 //   buffer b1 = constant "one" : f32[1] hex "0000803f"
 //   region r0 = map [1, 576] "norm#1" { store b2 : bf16 [1:0, 576:1] = { ... } }
-//   region r1 = reduce sum [8, 576] kept 1 "sum#2" { term { ... }  store ... }
+//   region r1 = reduce [8, 576] kept 1 "sum#2" { sum { ... }  store ... }
 //   region r2 = matmul [1, 1, 64, 576] bf16 streamed "proj#3" {
 //       stat { ... } finish { ... }
 //       a { ... }

@@ -83,7 +83,7 @@ struct Retype {
     }
     void operator()(MapRegion& region) const { stores(region.stores); }
     void operator()(ReduceRegion& region) const {
-        retype(region.term, chosen, true);
+        for (Reduction& reduction : region.reductions) retype(reduction.term, chosen, true);
         stores(region.stores);
     }
     void operator()(MatMulRegion& region) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "fuse/passes.h"
 #include "fuse/product_kind.h"
 #include "fuse/reduce_lanes.h"
 #include "tile/dependencies.h"
@@ -52,10 +53,12 @@ public:
     }
 
     std::optional<Polls> operator()(const ReduceRegion& reduce) const {
-        if (reduce_lanes(reduce).vector > 1 && count_reads(reduce.term, buffer_) > 0) return std::nullopt;
+        std::int64_t loads = 0;
+        for (const Pass& pass : passes_of(reduce)) loads += count_reads(pass.expr, buffer_);
+        if (reduce_lanes(reduce).vector > 1 && loads > 0) return std::nullopt;
         const std::int64_t kept = task_.tile[0].size();
         const Shape inner(reduce.space.begin() + reduce.kept, reduce.space.end());
-        Polls polls = one_by_one(count_reads(reduce.term, buffer_), kept * volume(inner), threads_);
+        Polls polls = one_by_one(loads, kept * volume(inner), threads_);
         const Polls stores = one_by_one(count_reads(reduce.stores, buffer_), kept, threads_ / kLanes);
         return Polls{polls.words + stores.words, polls.rounds + stores.rounds};
     }

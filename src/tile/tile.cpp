@@ -67,23 +67,10 @@ private:
     void cut(std::size_t region, const ReduceRegion& reduce) {
         const Shape outer(reduce.space.begin(), reduce.space.begin() + reduce.kept);
         const std::int64_t total = volume(outer);
-        const std::int64_t together = positions_together(reduce);
+        const std::int64_t together = results_at_once(reduce, machine_.consumer_warps);
         const std::int64_t share =
             round_up(std::max<std::int64_t>(ceil_div(total, machine_.workers), together), together);
         cut_linear(region, total, round_up(share, unit_of(reduce.stores, outer)));
-    }
-
-    /// Kept positions that a task's lanes take at one time.
-    [[nodiscard]] std::int64_t positions_together(const ReduceRegion& reduce) const {
-        switch (reduce_lanes(reduce).way) {
-            case ReduceLanes::Way::Along:
-                return machine_.consumer_warps;
-            case ReduceLanes::Way::Own:
-                return machine_.consumer_warps * kLanes;
-            case ReduceLanes::Way::Columns:
-                return abi::kReduceColumns;
-        }
-        throw InternalError("a reduction is dealt in an unknown way");
     }
 
     /// Row-major positions that one task must keep together: a data-dependent store may write the same bytes for

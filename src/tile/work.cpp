@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "fuse/passes.h"
 #include "fuse/product_kind.h"
 #include "fuse/scored.h"
 
@@ -21,20 +22,26 @@ double nodes_of(const std::vector<Store>& stores) {
 }
 
 double nodes_per_point(const RegionBody& body) {
-    return std::visit(
-        Overload{
-            [](const MapRegion& map) { return nodes_of(map.stores); },
-            [](const ReduceRegion& reduce) { return static_cast<double>(reduce.term.nodes.size()); },
-            [](const MatMulRegion& matmul) {
-                auto nodes = static_cast<double>(matmul.a.nodes.size());
-                for (const RowStat& stat : matmul.stats) nodes += static_cast<double>(stat.term.nodes.size());
-                return nodes;
-            },
-            [](const AttentionRegion& attention) { return static_cast<double>(attention.mask.nodes.size()); },
-            [](const ScoredRegion& scored) {
-                return static_cast<double>(weights_of(scored).expr.nodes.size());
-            }},
-        body);
+    return std::visit(Overload{[](const MapRegion& map) { return nodes_of(map.stores); },
+                               [](const ReduceRegion& reduce) {
+                                   double nodes = 0;
+                                   for (const Pass& pass : passes_of(reduce))
+                                       nodes += static_cast<double>(pass.expr.nodes.size());
+                                   return nodes;
+                               },
+                               [](const MatMulRegion& matmul) {
+                                   auto nodes = static_cast<double>(matmul.a.nodes.size());
+                                   for (const RowStat& stat : matmul.stats)
+                                       nodes += static_cast<double>(stat.term.nodes.size());
+                                   return nodes;
+                               },
+                               [](const AttentionRegion& attention) {
+                                   return static_cast<double>(attention.mask.nodes.size());
+                               },
+                               [](const ScoredRegion& scored) {
+                                   return static_cast<double>(weights_of(scored).expr.nodes.size());
+                               }},
+                      body);
 }
 
 struct Points {

@@ -122,6 +122,15 @@ Case scatter(DType type) {
             [at](BufferMemory& memory) { memory.set(at, {-2}); }};
 }
 
+/// Row-major, or with the first dimension innermost.
+IndexMap laid_out(const Shape& space, bool strided) {
+    IndexMap map = identity_map(space);
+    std::int64_t stride = 1;
+    for (std::size_t d = 0; strided && d < space.size(); stride *= space[d++])
+        map.dims[d] = {atom(space[d], stride)};
+    return map;
+}
+
 /// Reduces the last dimensions of `space`, or the first one where `strided`; the epilogue halves the result.
 Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, bool strided) {
     CaseBuilder build;
@@ -131,17 +140,9 @@ Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, b
     ReduceRegion region;
     region.space = space;
     region.kept = kept;
-    region.op = op;
-    IndexMap map = identity_map(space);
-    if (strided) {
-        std::int64_t stride = 1;
-        for (std::size_t d = 0; d < space.size(); ++d) {
-            map.dims[d] = {atom(space[d], stride)};
-            stride *= space[d];
-        }
-    }
-    region.term.load(build.through(x, map));
-    if (is_narrow_float(type)) region.term.cast(region.term.root(), DType::F32);
+    Expr& term = region.reductions.emplace_back(Reduction{op, {}}).term;
+    term.load(build.through(x, laid_out(space, strided)));
+    if (is_narrow_float(type)) term.cast(term.root(), DType::F32);
     IndexMap target = identity_map(outer);
     for (std::size_t d = outer.size(); d < space.size(); ++d) target.dims.push_back({atom(space[d], 0)});
     Store store{build.through(out, target), {}, {}};
@@ -168,6 +169,61 @@ Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, b
             {}};
 }
 
+/// Several results of each row of the last dimension. In one pass: maximum, sum, sum of squares, minimum; where `chained`, the
+/// largest distance from the mean and the sum of exp(x - maximum) in a second pass, and in a third one a sum with both.
+Case several_reductions(DType type, const Shape& space, bool strided, bool chained) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, space);
+    const Shape rows(space.begin(), space.end() - 1);
+    const DType wide = type == DType::F64 ? DType::F64 : is_float(type) ? DType::F32 : type;
+    ReduceRegion region{space, static_cast<std::int32_t>(rows.size()), {}, {}, {}};
+    const Access element = build.through(x, laid_out(space, strided));
+    const auto reduce = [&](ReduceOp op, const auto& term_of) {
+        Expr& term = region.reductions.emplace_back(Reduction{op, {}}).term;
+        term.cast(term_of(term, term.cast(term.load(element), wide)), wide);
+    };
+    const auto itself = [](Expr&, std::int32_t value) { return value; };
+    const auto square = [](Expr& e, std::int32_t value) { return e.apply(Op::Mul, {value, value}); };
+    const auto distance = [&](Expr& e, std::int32_t value) {
+        const auto count = e.constant(static_cast<double>(space.back()), wide);
+        return e.apply(Op::Abs, {e.apply(Op::Sub, {value, e.apply(Op::Div, {e.acc(1, wide), count})})});
+    };
+    const auto exponential = [&](Expr& e, std::int32_t value) {
+        return e.apply(Op::Exp, {e.apply(Op::Sub, {value, e.acc(0, wide)})});
+    };
+    reduce(ReduceOp::Max, itself);
+    reduce(ReduceOp::Sum, itself);
+    if (chained) {
+        reduce(ReduceOp::Max, distance);
+        reduce(ReduceOp::Sum, exponential);
+        reduce(ReduceOp::Sum, [&](Expr& e, std::int32_t value) {
+            const auto far = e.apply(Op::Mul, {distance(e, value), e.acc(2, wide)});
+            const auto heavy = e.apply(Op::Div, {exponential(e, value), e.acc(3, wide)});
+            return square(e, e.apply(Op::Add, {far, heavy}));
+        });
+    } else {
+        reduce(ReduceOp::Sum, square);
+        reduce(ReduceOp::Min, itself);
+    }
+    for (int j = 0; j < static_cast<int>(region.reductions.size()); ++j) {
+        const BufferId out = build.buffer(BufferRole::Output, type, rows);
+        IndexMap target = identity_map(rows);
+        target.dims.push_back({atom(space.back(), 0)});
+        Store store{build.through(out, target), {}, {}};
+        const std::int32_t result = store.expr.acc(j, wide);
+        store.expr.cast(store.expr.apply(Op::Add, {result, result}), type);
+        region.stores.push_back(std::move(store));
+    }
+    build.region(std::move(region));
+    const auto terms = static_cast<double>(space.back());
+    return {std::string(chained ? "Reduce_chained_" : "Reduce_several_") + std::string(name(type)) + "_" +
+                sizes(space) + (strided ? "_strided" : ""),
+            build.finish(),
+            2 * epsilon(type),
+            is_float(type) ? 8 * epsilon(wide) * terms : 0,
+            {}};
+}
+
 /// Sums over parts of a dimension that only the device knows: none, some, all, and bounds outside of it.
 Case ragged_sum(DType type, const Shape& space, std::int32_t kept) {
     CaseBuilder build;
@@ -182,10 +238,11 @@ Case ragged_sum(DType type, const Shape& space, std::int32_t kept) {
         bound.dims.push_back({atom(space[d], d == 0 ? 1 : 0)});
         if (d >= outer.size()) target.dims.push_back({atom(space[d], 0)});
     }
-    ReduceRegion region{space, kept, ReduceOp::Sum, {}, {}, {}};
+    ReduceRegion region{space, kept, {{}}, {}, {}};
+    Expr& term = region.reductions.front().term;
     region.ragged = Ragged{build.through(begins, bound), build.through(ends, bound), extent / 2};
-    region.term.load(build.through(x, identity_map(space)));
-    if (is_narrow_float(type)) region.term.cast(region.term.root(), DType::F32);
+    term.load(build.through(x, identity_map(space)));
+    if (is_narrow_float(type)) term.cast(term.root(), DType::F32);
     Store store{build.through(out, target), {}, {}};
     store.expr.cast(store.expr.acc(0, DType::F32), type);
     region.stores.push_back(std::move(store));
@@ -212,17 +269,18 @@ Case segment_sum(DType type, bool ordered) {
     const auto over = [&](std::int64_t place, std::int64_t column, std::int64_t row, std::int64_t offset) {
         return IndexMap{{{atom(kPlaces, place)}, {atom(kColumns, column)}, {atom(kRows, row)}}, offset};
     };
-    ReduceRegion region{space, 2, ReduceOp::Sum, {}, {}, {}};
+    ReduceRegion region{space, 2, {{}}, {}, {}};
+    Expr& sum = region.reductions.front().term;
     region.ragged =
         Ragged{build.through(bounds, over(1, 0, 0, 0)), build.through(bounds, over(1, 0, 0, 1)), 1};
     Access term = build.through(x, over(0, 1, ordered ? 0 : kColumns, 0));
     std::vector<std::int32_t> places;
     if (ordered) {
         term.indirect.push_back({kColumns, kRows});
-        places.push_back(region.term.load(build.through(order, over(0, 0, 1, 0))));
+        places.push_back(sum.load(build.through(order, over(0, 0, 1, 0))));
     }
-    const std::int32_t value = region.term.load(std::move(term), places);
-    region.term.cast(value, DType::F32);
+    const std::int32_t value = sum.load(std::move(term), places);
+    sum.cast(value, DType::F32);
     Store store{build.through(out, over(kColumns, 1, 0, 0)), {}, {}};
     Expr& e = store.expr;
     e.cast(e.apply(Op::Add, {e.acc(0), e.load(build.through(before, over(kColumns, 1, 0, 0)))}), type);
@@ -291,6 +349,16 @@ std::vector<Case> reduce_cases() {
         cases.push_back(reduction(ReduceOp::Max, type, {72, 150}, 1, true));
         cases.push_back(reduction(ReduceOp::Sum, type, {3, 24, 77}, 2, true));
     }
+    for (DType type : {DType::BF16, DType::F32, DType::F64}) {
+        for (const bool chained : {false, true}) {
+            cases.push_back(several_reductions(type, {9, 70}, false, chained));   // a warp for each row
+            cases.push_back(several_reductions(type, {9, 776}, false, chained));  // in groups
+            cases.push_back(several_reductions(type, {1, 1003}, false, chained));
+            cases.push_back(several_reductions(type, {2, 150, 7}, false, chained));  // a lane for each row
+        }
+        cases.push_back(several_reductions(type, {72, 150}, true, false));  // in columns
+    }
+    cases.push_back(several_reductions(DType::I64, {9, 70}, false, false));
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
     cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
     // Lanes with several results.
@@ -298,6 +366,7 @@ std::vector<Case> reduce_cases() {
     cases.push_back(segment_sum(DType::BF16, true));
     cases.push_back(reduction(ReduceOp::Sum, DType::BF16, {32800, 7}, 1, true));
     cases.push_back(reduction(ReduceOp::Max, DType::F64, {32800, 3}, 1, true));
+    cases.push_back(several_reductions(DType::BF16, {32800, 2}, true, true));
     return cases;
 }
 

@@ -194,6 +194,21 @@ TEST_P(CudaCompile, BuildsSumsOfSegmentsWithoutSpills) {
     EXPECT_EQ(built, 2);
 }
 
+TEST_P(CudaCompile, BuildsReductionsWithSeveralResultsWithoutSpills) {
+    int built = 0;
+    for (const Case& test : reduce_cases()) {
+        const bool holds_most =
+            test.name == "Reduce_chained_bf16_9x776" || test.name == "Reduce_several_bf16_72x150_strided";
+        if (!holds_most) continue;
+        ++built;
+        const CompiledKernel kernel =
+            compile_kernel(emit(planned(test.graph, machine()), machine()), GetParam(), {.use_cache = false});
+        EXPECT_EQ(kernel.spill_bytes, 0) << test.name;
+        EXPECT_EQ(kernel.stack_bytes, 0) << test.name;
+    }
+    EXPECT_EQ(built, 2);
+}
+
 /// Weights, masks and statistics as programs have them, and the tiles that the planner gives them.
 TEST(CudaGradients, OfAttentionAreBuiltWithoutSpills) {
     if (!cuda::Nvrtc::available()) GTEST_SKIP() << "no NVRTC library: set STRETTO_NVRTC";

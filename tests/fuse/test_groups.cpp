@@ -60,10 +60,11 @@ TEST(Groups, TermsOfALongRowEndInARest) {
     ReduceRegion region;
     region.space = {kRows, 259};
     region.kept = 1;
-    region.term.load(at(0, 259, 264));
+    region.reductions.resize(1);
+    region.reductions[0].term.load(at(0, 259, 264));
     EXPECT_EQ(reduce_lanes(region).vector, 8);
-    region.term = {};
-    region.term.load(at(0, 259, 259));
+    region.reductions[0].term = {};
+    region.reductions[0].term.load(at(0, 259, 259));
     EXPECT_EQ(reduce_lanes(region).vector, 1);
 }
 
@@ -71,7 +72,9 @@ TEST(Groups, RowsOfTermsWithARestAreNotOneRow) {
     ReduceRegion region;
     region.space = {2, 64, 259};
     region.kept = 1;
-    region.term.load({0, DType::BF16, {{{atom(2, 64 * 264)}, {atom(64, 264)}, {atom(259, 1)}}, 0}, {}});
+    region.reductions.resize(1);
+    region.reductions[0].term.load(
+        {0, DType::BF16, {{{atom(2, 64 * 264)}, {atom(64, 264)}, {atom(259, 1)}}, 0}, {}});
     EXPECT_EQ(reduce_lanes(region).vector, 1) << "a group would go on in the next row";
 }
 

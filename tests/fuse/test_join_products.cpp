@@ -89,8 +89,9 @@ TEST(FuseJoinProducts, SquaresOfAGradientAreSummedFromTheGradientItself) {
     ASSERT_EQ(product.stores.size(), 1U);
     const auto& parts = std::get<ReduceRegion>(graph.regions.at(1).body);
     EXPECT_EQ(parts.space, (Shape{1152, 1536}));
-    EXPECT_EQ(parts.term.accesses.at(0).source, product.stores[0].target.source);
-    EXPECT_EQ(parts.term.accesses.at(0).type, DType::BF16);
+    const Expr& term = parts.reductions.at(0).term;
+    EXPECT_EQ(term.accesses.at(0).source, product.stores[0].target.source);
+    EXPECT_EQ(term.accesses.at(0).type, DType::BF16);
 }
 
 TEST(FuseJoinProducts, AGradientIsNotRoundedOnItsWayToTheOptimizer) {

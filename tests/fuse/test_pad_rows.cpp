@@ -28,8 +28,8 @@ buffer b4 = output "found" : f32[{0}]
 region r0 = map {1} "write" {{
     store b1 : bf16 {2} = {{ a0 = b0 : bf16 {2}  {4} }}
 }}
-region r1 = reduce sum [{0}, 2, 128] kept 2 "read" {{
-    term {{ a0 = b1 : bf16 {3}  x0 = load a0 : bf16 }}
+region r1 = reduce [{0}, 2, 128] kept 2 "read" {{
+    sum {{ a0 = b1 : bf16 {3}  x0 = load a0 : bf16 }}
     store b2 : f32 [{0}:2, 2:1, 128:0] = {{ x0 = acc 0 : f32 }}
 }}
 region r2 = map [{0}] "find" {{
@@ -82,7 +82,7 @@ TEST(FusePadRows, AFlatViewGetsADigitForTheRows) {
 TEST(FusePadRows, AMaskedAccessKeepsItsMask) {
     // Of rows -1 to 62 the first is masked.
     RegionGraph graph = regions({});
-    auto& term = std::get<ReduceRegion>(graph.regions[1].body).term;
+    auto& term = std::get<ReduceRegion>(graph.regions[1].body).reductions.front().term;
     term.accesses[0].map = {{{{64, 259, 1, 64}}, {atom(2, 128)}, {atom(128, 1)}}, 3 - 259};
     graph = padded(graph);
     EXPECT_EQ(access_to(graph, 1, 1).map,

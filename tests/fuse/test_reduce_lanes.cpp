@@ -18,7 +18,8 @@ ReduceRegion comparison(Access result, Access term) {
     ReduceRegion region;
     region.space = {512, 4096};
     region.kept = 1;
-    region.term.apply(Op::Lt, {region.term.load(std::move(term)), region.term.load(std::move(result))});
+    Expr& less = region.reductions.emplace_back().term;
+    less.apply(Op::Lt, {less.load(std::move(term)), less.load(std::move(result))});
     return region;
 }
 
@@ -37,10 +38,10 @@ ReduceRegion segments(std::int64_t rows) {
     const auto over = [&](std::int64_t row, std::int64_t column, std::int64_t term) {
         return IndexMap{{{atom(rows, row)}, {atom(64, column)}, {atom(40, term)}}, 0};
     };
-    ReduceRegion region{{rows, 64, 40}, 2, ReduceOp::Sum, {}, {}, {}};
+    ReduceRegion region{{rows, 64, 40}, 2, {{}}, {}, {}};
     const Access bound{0, DType::I64, over(1, 0, 0), {}};
     region.ragged = Ragged{bound, bound, 1};
-    region.term.load({1, DType::F32, over(0, 1, 64), {}});
+    region.reductions[0].term.load({1, DType::F32, over(0, 1, 64), {}});
     Store store{{2, DType::F32, over(64, 1, 0), {}}, {}, {}};
     store.expr.acc(0);
     region.stores.push_back(store);
@@ -64,7 +65,7 @@ TEST(ReduceLanes, ResultsWithRangesOfTheirOwnHaveALaneEach) {
 
 TEST(ReduceLanes, ResultsWhoseTermsOrStoresAreApartHaveALaneEach) {
     ReduceRegion terms = segments(512);
-    terms.term.accesses[0].map.dims = {{atom(512, 0)}, {atom(64, 40)}, {atom(40, 1)}};
+    terms.reductions[0].term.accesses[0].map.dims = {{atom(512, 0)}, {atom(64, 40)}, {atom(40, 1)}};
     EXPECT_EQ(reduce_lanes(terms).vector, 1);
     ReduceRegion stores = segments(512);
     stores.stores[0].target.map.dims = {{atom(512, 1)}, {atom(64, 512)}, {atom(40, 0)}};
@@ -76,8 +77,8 @@ TEST(ReduceLanes, NeighboursShareALaneWhereDataNamesOnePlaceForThem) {
         ReduceRegion region = segments(512);
         const Access number{3, DType::I64, {{{atom(512, 0)}, {atom(64, by_column)}, {atom(40, 1)}}, 0}, {}};
         const Access row{1, DType::F32, {{{atom(512, 0)}, {atom(64, 1)}, {atom(40, 0)}}, 0}, {{64, 40}}};
-        region.term = {};
-        region.term.load(row, {region.term.load(number)});
+        Expr& term = region.reductions[0].term = {};
+        term.load(row, {term.load(number)});
         return reduce_lanes(region).vector;
     };
     EXPECT_EQ(gathered(0), 4);

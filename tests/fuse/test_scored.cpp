@@ -158,9 +158,10 @@ TEST(Scored, RowSumsOfASoftmaxsGradientAreThoseOfItsMix) {
     EXPECT_EQ(graph.regions.size(), 2U) << "the mix, and the sums of its rows";
     const ReduceRegion& sums = *rows_of_depth(graph);
     EXPECT_EQ(sums.kept, 2);
-    ASSERT_EQ(sums.term.accesses.size(), 2U);
-    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(sums.term.accesses[0].source)].name, "gradient");
-    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(sums.term.accesses[1].source)].name, "out");
+    const Expr& term = sums.reductions.at(0).term;
+    ASSERT_EQ(term.accesses.size(), 2U);
+    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(term.accesses[0].source)].name, "gradient");
+    EXPECT_EQ(graph.buffers[static_cast<std::size_t>(term.accesses[1].source)].name, "out");
 }
 
 TEST(Scored, RowSumsWhoseWeightsAreOthersThanTheMixsAreComputed) {
@@ -183,7 +184,7 @@ TEST(Scored, WhatScalesRowSumsByRowsComesAfterThem) {
     program.sum(program.product(program.product(halves, scale), program.weights));
     const RegionGraph graph = program.fused();
     ASSERT_NE(rows_of_depth(graph), nullptr);
-    EXPECT_EQ(rows_of_depth(graph)->term.accesses.size(), 2U);
+    EXPECT_EQ(rows_of_depth(graph)->reductions.at(0).term.accesses.size(), 2U);
     ASSERT_EQ(rows_of_depth(graph)->stores.size(), 1U);
     const Expr& stored = rows_of_depth(graph)->stores.front().expr;
     ASSERT_EQ(stored.accesses.size(), 1U);

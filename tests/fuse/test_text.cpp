@@ -28,8 +28,8 @@ region r0 = map [1, 64] "scale#1" {
         x3 = mul x1 x2 : f32
     }
 }
-region r1 = reduce sum [1, 64] kept 1 "sum#2" {
-    term {
+region r1 = reduce [1, 64] kept 1 "sum#2" {
+    sum {
         a0 = b3 : f32 [1:0, 64:1]
         x0 = load a0 : f32
     }
@@ -112,8 +112,8 @@ TEST(RegionText, ErrorsNameThePlace) {
     EXPECT_EQ(error_of("buffer b0 = arena \"x\" : f32[4]\nregion r0 = mop [4] \"y\" {}"),
               "region text, line 2, column 13: expected a kind of region: map, reduce, matmul, attention, "
               "scored, found 'mop'");
-    EXPECT_EQ(error_of("region r0 = reduce sum [4, 8] kept 3 \"y\" {}"),
-              "region text, line 1, column 36: expected an integer from 0 to 2, found '3'");
+    EXPECT_EQ(error_of("region r0 = reduce [4, 8] kept 3 \"y\" {}"),
+              "region text, line 1, column 32: expected an integer from 0 to 2, found '3'");
     EXPECT_EQ(error_of("region r0 = map [4] \"y\" { store b0 : f32 [4:1] = {} }"),
               "region text, line 1, column 51: expected 'x0', the next one of its table, found '}'");
 }

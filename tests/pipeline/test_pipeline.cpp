@@ -51,7 +51,7 @@ TEST(Pipeline, WorkersMayBeIdleForManyBarriers) {
     b.output(wide, "wide");
     Tensor sum = b.full({}, 1, DType::F32);
     for (int i = 0; i < 8; ++i) {
-        const Tensor part = b.slice(wide, 0, i * 1000, i * 1000 + 900);
+        const Tensor part = b.slice(wide, 0, i * 1000, i * 1000 + 900 + i);
         sum = b.reduce(ReduceOp::Sum, b.apply(Op::Mul, {part, sum}, DType::F32), {0}, false, DType::F32);
     }
     b.output(sum, "sum");

@@ -27,7 +27,7 @@ std::string chain(std::int64_t count, bool third) {
                        "]\nbuffer b2 = arena \"2\" : f32[1]\nbuffer b3 = output \"y\" : f32[" + n + "]\n";
     text += "region r0 = map [" + n + "] \"square\" { store b1 : f32 [" + n + ":1] = { a0 = b0 : f32 [" + n +
             ":1] x0 = load a0 : f32 x1 = mul x0 x0 : f32 } }\n";
-    text += "region r1 = reduce sum [" + n + "] kept 0 \"sum\" { term { a0 = b1 : f32 [" + n +
+    text += "region r1 = reduce [" + n + "] kept 0 \"sum\" { sum { a0 = b1 : f32 [" + n +
             ":1] x0 = load a0 : f32 } store b2 : f32 [" + n + ":0] = { x0 = acc 0 : f32 } }\n";
     if (third) {
         text += "region r2 = map [" + n + "] \"scale\" { store b3 : f32 [" + n + ":1] = { a0 = b1 : f32 [" +
@@ -104,8 +104,8 @@ TEST(Schedule, ATaskThatComputesForLongKeepsItsWorkerToItself) {
 buffer b0 = input "x" : f32[1]
 buffer b1 = output "sum" : f32[1]
 buffer b2 = output "y" : f32[4096]
-region r0 = reduce sum [1048576] kept 0 "long" {
-    term { a0 = b0 : f32 [1048576:0]  x0 = load a0 : f32 }
+region r0 = reduce [1048576] kept 0 "long" {
+    sum { a0 = b0 : f32 [1048576:0]  x0 = load a0 : f32 }
     store b1 : f32 [1048576:0] = { x0 = acc 0 : f32 }
 }
 region r1 = map [4096] "short" {

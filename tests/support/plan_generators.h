@@ -72,12 +72,10 @@ inline RegionBody pick_body(std::int64_t buffers) {
         case 1: {
             const Shape space = pick_shape();
             const auto kept = static_cast<std::int32_t>(pick(0, static_cast<std::int64_t>(space.size())));
-            return ReduceRegion{space,
-                                kept,
-                                pick_enum(ReduceOp::Min),
-                                pick_expr(buffers),
-                                pick_ragged(buffers),
-                                pick_stores(buffers)};
+            std::vector<Reduction> reductions(static_cast<std::size_t>(pick(1, 3)));
+            for (Reduction& reduction : reductions)
+                reduction = {pick_enum(ReduceOp::Min), pick_expr(buffers)};
+            return ReduceRegion{space, kept, reductions, pick_ragged(buffers), pick_stores(buffers)};
         }
         case 2:
             return pick_matmul(buffers);

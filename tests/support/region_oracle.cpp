@@ -47,9 +47,6 @@ public:
         const Shape kept(region.space.begin(), region.space.begin() + region.kept);
         const Shape reduced(region.space.begin() + region.kept, region.space.end());
         for_each(kept, [&](const Coordinate& output) {
-            double total = region.op == ReduceOp::Sum   ? 0
-                           : region.op == ReduceOp::Max ? -kInfinity
-                                                        : kInfinity;
             Coordinate at = output;
             at.resize(region.space.size(), 0);
             Shape counting = reduced;
@@ -58,16 +55,23 @@ public:
                 part = counted(*region.ragged, at, reduced.front());
                 counting.front() = part.size();
             }
-            for_each(counting, [&](const Coordinate& rest) {
-                std::copy(rest.begin(), rest.end(), at.begin() + region.kept);
-                if (region.ragged) at[kept.size()] += part.begin;
-                const double x = nodes_of(region.term, at, {}).back();
-                if (region.op == ReduceOp::Sum) total += x;
-                if (region.op == ReduceOp::Max) total = std::max(total, x);
-                if (region.op == ReduceOp::Min) total = std::min(total, x);
-            });
+            Results results;
+            for (const Reduction& reduction : region.reductions) {
+                double total = reduction.op == ReduceOp::Sum   ? 0
+                               : reduction.op == ReduceOp::Max ? -kInfinity
+                                                               : kInfinity;
+                for_each(counting, [&](const Coordinate& rest) {
+                    std::copy(rest.begin(), rest.end(), at.begin() + region.kept);
+                    if (region.ragged) at[kept.size()] += part.begin;
+                    const double x = nodes_of(reduction.term, at, results).back();
+                    if (reduction.op == ReduceOp::Sum) total += x;
+                    if (reduction.op == ReduceOp::Max) total = std::max(total, x);
+                    if (reduction.op == ReduceOp::Min) total = std::min(total, x);
+                });
+                results.accumulators.push_back(total);
+            }
             std::fill(at.begin() + region.kept, at.end(), 0);
-            store(region.stores, at, {{total}, {}});
+            store(region.stores, at, results);
         });
     }
 

@@ -76,10 +76,11 @@ inline MapRegion square(PlanBuilder& plan, BufferId x, BufferId y, const Shape& 
 }
 
 inline ReduceRegion row_sums(PlanBuilder& plan, BufferId x, BufferId sums, const Shape& space) {
-    ReduceRegion region{space, 1, ReduceOp::Sum, {}, {}, {}};
-    region.term.load(plan.access(x, space, row_major_strides(space)));
+    ReduceRegion region{space, 1, {{}}, {}, {}};
+    Expr& term = region.reductions.front().term;
+    term.load(plan.access(x, space, row_major_strides(space)));
     Store store{plan.access(sums, space, {1, 0}), {}, {}};
-    store.expr.acc(0, region.term.type());
+    store.expr.acc(0, term.type());
     region.stores.push_back(store);
     return region;
 }

@@ -37,25 +37,78 @@ struct MinOf {
     }
 };
 
-/// acc[v] combined with the terms of V neighbours from (kept, reduced) on: into one accumulator, or into one of each.
-template <class F, int Count>
-__device__ __forceinline__ void combine_terms(const F& f, I32 kept, I32 reduced,
-                                              typename F::Acc (&acc)[Count]) {
-    const typename F::Combine combine;
-    if constexpr (F::kVector > 1) {
-        typename F::Acc values[F::kVector];
-        f.terms(kept, reduced, values);
-#pragma unroll
-        for (int v = 0; v < F::kVector; ++v) acc[v % Count] = combine(acc[v % Count], values[v]);
-    } else {
-        acc[0] = combine(acc[0], f.term(kept, reduced));
+/// How the reductions of one pass over the terms combine, one after the other.
+template <class... Combine>
+struct Pass {
+    static constexpr int kCount = sizeof...(Combine);
+};
+
+/// The passes of a region: each goes through the terms once, with the results of the passes before it.
+template <class... Each>
+struct PassList {
+    static constexpr int kPasses = sizeof...(Each);
+    static constexpr int kResults = (0 + ... + Each::kCount);
+
+    /// The number of the pass's first result.
+    static __device__ constexpr int first(int pass) {
+        constexpr int kCounts[] = {Each::kCount...};
+        int results = 0;
+        for (int p = 0; p < pass; ++p) results += kCounts[p];
+        return results;
     }
-}
+};
+
+template <int N, class List>
+struct ItemOf;
+template <int N, template <class...> class List, class First, class... Rest>
+struct ItemOf<N, List<First, Rest...>> : ItemOf<N - 1, List<Rest...>> {};
+template <template <class...> class List, class First, class... Rest>
+struct ItemOf<0, List<First, Rest...>> {
+    using Type = First;
+};
+
+/// What a lane has combined of pass P: kWidth values of each reduction.
+template <class F, int P, int Width>
+struct Combined {
+    using Acc = typename F::Acc;
+    using Reductions = typename ItemOf<P, typename F::Passes>::Type;
+    static constexpr int kFirst = F::Passes::first(P);
+    Acc acc[Reductions::kCount][Width];
+
+    __device__ __forceinline__ Combined() {
+        for_each([&]<class Combine, int J>(Combine, Number<J>) {
+#pragma unroll
+            for (int w = 0; w < Width; ++w) acc[J][w] = Combine::template start<Acc>();
+        });
+    }
+
+    /// Calls body(how, Number<j>) for the reductions of the pass.
+    template <class Body>
+    static __device__ __forceinline__ void for_each(Body&& body) {
+        for_each_number<0, Reductions::kCount>(
+            [&]<int J>(Number<J> j) { body(typename ItemOf<J, Reductions>::Type{}, j); });
+    }
+
+    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each.
+    template <int V>
+    __device__ __forceinline__ void take(const F& f, I32 kept, I32 reduced, const Acc* results, int at = 0) {
+        Acc values[Reductions::kCount * V];
+        f.terms(Number<P>{}, Number<V>{}, kept, reduced, results, values);
+        for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                Acc& into = acc[J][(at + v) % Width];
+                into = combine(into, values[J * V + v]);
+            }
+        });
+    }
+};
 
 /// One warp per kept position: lane l reduces groups of kVector neighbouring terms, group l, l + 32, …, then the lanes meet in
 /// a butterfly.
-/// F: Acc, Combine, kReduced (number of terms), kVector, term(kept, reduced) or, where kVector is more than 1,
-/// terms(kept, reduced, values), and store(kept, acc). Where the last group is not whole, both.
+/// F: Acc, Passes (a PassList), kReduced (number of terms), kVector, store(kept, results), and for each pass P terms(Number<P>,
+/// Number<V>, kept, reduced, results, values), the terms of V neighbours, value j * V + v of its reduction j, with the results
+/// of earlier passes; V is kVector, and also 1 where the last group is not whole.
 template <class F>
 struct Reduce {
     static constexpr int kUnrolled = F::kVector > 1 ? 4 : 8;
@@ -64,25 +117,30 @@ struct Reduce {
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
-        using Acc = typename F::Acc;
         const F f{Operands(record, launch)};
         const I32 lane = threadIdx.x % 32;
         const I32 end = record.tile[0].end;
         for (I32 kept = record.tile[0].begin + static_cast<I32>(threadIdx.x / 32); kept < end;
              kept += Config::kWarps) {
-            Acc acc[1] = {F::Combine::template start<Acc>()};
+            typename F::Acc results[F::Passes::kResults];
+            for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
+                using Sums = Combined<F, P, 1>;
+                Sums sums;
 #pragma unroll kUnrolled
-            for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += 32 * F::kVector) {
-                combine_terms(f, kept, reduced, acc);
-            }
-            if constexpr (kWhole < F::kReduced) {
-                if (lane == kWhole / F::kVector % 32) {
-                    for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
-                        acc[0] = typename F::Combine{}(acc[0], f.term(kept, reduced));
+                for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += 32 * F::kVector) {
+                    sums.template take<F::kVector>(f, kept, reduced, results);
                 }
-            }
-            acc[0] = butterfly(acc[0], typename F::Combine{});
-            if (lane == 0) f.store(kept, acc[0]);
+                if constexpr (kWhole < F::kReduced) {
+                    if (lane == kWhole / F::kVector % 32) {
+                        for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
+                            sums.template take<1>(f, kept, reduced, results);
+                    }
+                }
+                Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+                    results[Sums::kFirst + J] = butterfly(sums.acc[J][0], combine);
+                });
+            });
+            if (lane == 0) f.store(kept, results);
         }
         return cursor;
     }
@@ -90,43 +148,50 @@ struct Reduce {
 
 /// For terms whose neighbours in memory belong to neighbouring kept positions: abi::kReduceColumns positions at a time. Each
 /// lane has kVector of them and the terms of one share, share s the terms s, s + shares, …; shares are combined in order.
-/// F: as for Reduce, with kVector neighbouring kept positions.
+/// F: as for Reduce, with kVector neighbouring kept positions, and one pass.
 template <class F>
 struct ReduceColumns {
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
         using Acc = typename F::Acc;
+        using Sums = Combined<F, 0, F::kVector>;
         constexpr I32 kColumns = abi::kReduceColumns;
         constexpr I32 kLanes = kColumns / F::kVector;  // that have the positions of one share
         constexpr I32 kShares = Config::kWarps * F::kVector;
         const F f{Operands(record, launch)};
-        const typename F::Combine combine;
         Acc* partial = reinterpret_cast<Acc*>(scratch<Config>());
         const I32 share = static_cast<I32>(threadIdx.x) / kLanes;
         const I32 column = static_cast<I32>(threadIdx.x) % kLanes * F::kVector;
         const I32 end = record.tile[0].end;
         for (I32 first = record.tile[0].begin; first < end; first += kColumns) {
-            Acc acc[F::kVector];
-#pragma unroll
-            for (int v = 0; v < F::kVector; ++v) acc[v] = F::Combine::template start<Acc>();
+            Sums sums;
             if (first + column < end) {
 #pragma unroll 4
                 for (I32 reduced = share; reduced < F::kReduced; reduced += kShares) {
-                    combine_terms(f, first + column, reduced, acc);
+                    sums.template take<F::kVector>(f, first + column, reduced, nullptr);
                 }
             }
-#pragma unroll
-            for (int v = 0; v < F::kVector; ++v) partial[share * kColumns + column + v] = acc[v];
-            consumer_barrier<Config>();
             const I32 kept = first + static_cast<I32>(threadIdx.x);
-            if (threadIdx.x < kColumns && kept < end) {
-                Acc total = partial[threadIdx.x];
-                for (I32 s = 1; s < kShares; ++s) {
-                    total = combine(total, partial[s * kColumns + static_cast<I32>(threadIdx.x)]);
+            const bool stores = threadIdx.x < kColumns && kept < end;
+            Acc results[F::Passes::kResults];
+            Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+#pragma unroll
+                for (int v = 0; v < F::kVector; ++v) {
+                    partial[share * kColumns + column + v] = sums.acc[J][v];
                 }
-                f.store(kept, total);
-            }
+                consumer_barrier<Config>();
+                results[J] = Combine::template start<Acc>();
+                if (stores) {
+                    results[J] = partial[threadIdx.x];
+                    for (I32 s = 1; s < kShares; ++s) {
+                        results[J] =
+                            combine(results[J], partial[s * kColumns + static_cast<I32>(threadIdx.x)]);
+                    }
+                }
+                if constexpr (J + 1 < F::Passes::kResults) consumer_barrier<Config>();
+            });
+            if (stores) f.store(kept, results);
             consumer_barrier<Config>();
         }
         return cursor;
@@ -136,9 +201,9 @@ struct ReduceColumns {
 /// One lane per kept position, or per group of kVector neighbours for which the same terms count. Of a position's terms, counted
 /// from the first that counts, sum s takes s, s + kSums, …; the sums then meet in a butterfly. Neighbouring lanes read
 /// neighbouring elements where an outer dimension is reduced.
-/// F: as for Reduce, and begin(kept) and end(kept), the terms that count, read on the device if kRagged. Where kVector is more
-/// than 1, tasks have whole groups, terms(kept, reduced, values) gives a term of each neighbour, and load_vector, uniform and
-/// store_vector, as for Map, take all kVector results.
+/// F: as for Reduce, with kVector neighbouring kept positions, of whose result j neighbour v is results[j * kVector + v]; and
+/// begin(kept) and end(kept), the terms that count, read on the device if kRagged. Where kVector is more than 1, tasks have
+/// whole groups, and load_vector, uniform and store_vector, as for Map, take all results.
 template <class F>
 struct ReduceAcross {
     static constexpr int kSums = 4;
@@ -187,33 +252,39 @@ private:
     }
 
     template <class Uniform>
-    static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 reduced, I32 last,
+    static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 begin, I32 last,
                                                   const Uniform& uniform) {
-        using Acc = typename F::Acc;
-        const typename F::Combine combine;
-        Acc acc[kSums][F::kVector];
-#pragma unroll
-        for (auto& sum : acc) {
-#pragma unroll
-            for (Acc& one : sum) one = F::Combine::template start<Acc>();
-        }
+        constexpr int kVector = F::kVector;
+        typename F::Acc results[F::Passes::kResults * kVector];
+        for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
+            using Sums = Combined<F, P, kSums * kVector>;
+            Sums sums;
+            I32 reduced = begin;
 #pragma unroll kUnrolled
-        for (; reduced + kSums <= last; reduced += kSums) {
+            for (; reduced + kSums <= last; reduced += kSums) {
 #pragma unroll
-            for (int s = 0; s < kSums; ++s) combine_terms(f, kept, reduced + s, acc[s]);
-        }
+                for (int s = 0; s < kSums; ++s)
+                    sums.template take<kVector>(f, kept, reduced + s, results, s * kVector);
+            }
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) {
-            if (reduced + s < last) combine_terms(f, kept, reduced + s, acc[s]);
-        }
-        Acc results[F::kVector];
+            for (int s = 0; s < kSums; ++s) {
+                if (reduced + s < last)
+                    sums.template take<kVector>(f, kept, reduced + s, results, s * kVector);
+            }
+            Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
 #pragma unroll
-        for (int v = 0; v < F::kVector; ++v)
-            results[v] = combine(combine(acc[0][v], acc[2][v]), combine(acc[1][v], acc[3][v]));
+                for (int v = 0; v < kVector; ++v) {
+                    const auto& acc = sums.acc[J];
+                    results[(Sums::kFirst + J) * kVector + v] =
+                        combine(combine(acc[v], acc[2 * kVector + v]),
+                                combine(acc[kVector + v], acc[3 * kVector + v]));
+                }
+            });
+        });
         if constexpr (F::kVector > 1) {
             f.store_vector(kept, results, f.load_vector(kept), uniform);
         } else {
-            f.store(kept, results[0]);
+            f.store(kept, results);
         }
     }
 };
