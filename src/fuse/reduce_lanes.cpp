@@ -44,7 +44,7 @@ bool shares_terms(const Expr& term, std::size_t outer, std::size_t inner) {
 /// Of many results, the neighbours along `dim` that one lane has.
 std::int64_t results_of_lane(const ReduceRegion& region, std::size_t dim) {
     const Shape kept(region.space.begin(), region.space.begin() + region.kept);
-    if (dim == kept.size() || volume(kept) < kManyPositions) return 1;
+    if (dim == kept.size() || volume(kept) <= kManyPositions) return 1;
     const std::int64_t count =
         group_length(region.reductions.front().term, region.stores, dim, region.space[dim]);
     const auto differs = [&](const Access& bound) { return moves_within_groups(bound.map, dim, count); };

@@ -49,34 +49,34 @@ ReduceRegion segments(std::int64_t rows) {
 }
 
 TEST(ReduceLanes, NeighbouringResultsOfTheSameTermsShareALane) {
-    const ReduceLanes lanes = reduce_lanes(segments(512));
+    const ReduceLanes lanes = reduce_lanes(segments(513));
     EXPECT_EQ(lanes.way, Way::Own);
     EXPECT_EQ(lanes.vector, 4);
     EXPECT_EQ(lanes.dim, 1U);
 }
 
-TEST(ReduceLanes, FewResultsHaveALaneEach) { EXPECT_EQ(reduce_lanes(segments(511)).vector, 1); }
+TEST(ReduceLanes, FewResultsHaveALaneEach) { EXPECT_EQ(reduce_lanes(segments(512)).vector, 1); }
 
 TEST(ReduceLanes, ResultsWithRangesOfTheirOwnHaveALaneEach) {
-    ReduceRegion region = segments(512);
+    ReduceRegion region = segments(513);
     region.ragged->end.map.dims[1] = {atom(64, 1)};
     EXPECT_EQ(reduce_lanes(region).vector, 1);
 }
 
 TEST(ReduceLanes, ResultsWhoseTermsOrStoresAreApartHaveALaneEach) {
-    ReduceRegion terms = segments(512);
-    terms.reductions[0].term.accesses[0].map.dims = {{atom(512, 0)}, {atom(64, 40)}, {atom(40, 1)}};
+    ReduceRegion terms = segments(513);
+    terms.reductions[0].term.accesses[0].map.dims = {{atom(513, 0)}, {atom(64, 40)}, {atom(40, 1)}};
     EXPECT_EQ(reduce_lanes(terms).vector, 1);
-    ReduceRegion stores = segments(512);
-    stores.stores[0].target.map.dims = {{atom(512, 1)}, {atom(64, 512)}, {atom(40, 0)}};
+    ReduceRegion stores = segments(513);
+    stores.stores[0].target.map.dims = {{atom(513, 1)}, {atom(64, 513)}, {atom(40, 0)}};
     EXPECT_EQ(reduce_lanes(stores).vector, 1);
 }
 
 TEST(ReduceLanes, NeighboursShareALaneWhereDataNamesOnePlaceForThem) {
     const auto gathered = [](std::int64_t by_column) {
-        ReduceRegion region = segments(512);
-        const Access number{3, DType::I64, {{{atom(512, 0)}, {atom(64, by_column)}, {atom(40, 1)}}, 0}, {}};
-        const Access row{1, DType::F32, {{{atom(512, 0)}, {atom(64, 1)}, {atom(40, 0)}}, 0}, {{64, 40}}};
+        ReduceRegion region = segments(513);
+        const Access number{3, DType::I64, {{{atom(513, 0)}, {atom(64, by_column)}, {atom(40, 1)}}, 0}, {}};
+        const Access row{1, DType::F32, {{{atom(513, 0)}, {atom(64, 1)}, {atom(40, 0)}}, 0}, {{64, 40}}};
         Expr& term = region.reductions[0].term = {};
         term.load(row, {term.load(number)});
         return reduce_lanes(region).vector;
