@@ -44,6 +44,23 @@ def test_gradients_of_an_mlp_are_as_close_to_float64_as_eagers():
     assert_gradients_as_close_as_eager(mlp(256), squared_error, batches(1, rows=64, width=256)[0])
 
 
+def classification(model, x, labels):
+    return torch.nn.functional.cross_entropy(model(x), labels)
+
+
+def test_the_gradient_of_cross_entropy_looks_at_one_place_of_a_row():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 37)
+    labels = torch.randint(0, 37, (64,))
+    labels[::5] = -100  # ignored
+    batch = (torch.randn(64, 8), labels)
+    assert_gradients_as_close_as_eager(model, classification, batch)
+    update = stretto.compile_update(model, classification, optimizer=stretto.SGD(lr=0.1), example=batch)
+    over_rows = [line for line in update.plan.splitlines() if "= reduce" in line and "[64, 37]" in line]
+    assert over_rows
+    assert all("_log_softmax" in line for line in over_rows), over_rows
+
+
 def test_twenty_updates_of_an_mlp_follow_eager():
     given = batches(20, rows=64, width=256)
     ours = stretto.AdamW(lr=1e-3)
