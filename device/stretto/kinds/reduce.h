@@ -217,12 +217,22 @@ struct ReduceAcross {
         const I32 end = record.tile[0].end;
         for (I32 kept = record.tile[0].begin + thread_here() * F::kVector; kept < end;
              kept += kAhead * kStep) {
-            I32 first[kAhead]{}, last[kAhead]{};  // written on every path (operands.h)
+            I32 first[kAhead], last[kAhead];
+            bool any = false;
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
-                if (i > 0 && kept + i * kStep >= end) break;
-                first[i] = f.begin(kept + i * kStep);
-                last[i] = f.end(kept + i * kStep);
+                // No branch stands between the loads: they would wait for each other there.
+                const I32 at = min(kept + i * kStep, end - F::kVector);
+                first[i] = f.begin(at);
+                last[i] = f.end(at);
+                any |= first[i] < last[i];
+            }
+            if (F::kRagged && !any) {  // so it is for most of a large table
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (kept + i * kStep < end) store(f, kept + i * kStep, Results(), uniform);
+                }
+                continue;
             }
 #pragma unroll 1
             for (int i = 0; i < kAhead; ++i) {  // one copy of the sums' code
@@ -243,6 +253,23 @@ private:
     static constexpr int kAhead = F::kRagged ? 4 : 1;
     static constexpr int kUnrolled = F::kVector < 4 ? 4 / F::kVector : 1;
 
+    /// Of one group; of no terms to begin with.
+    struct Results {
+        typename F::Acc values[F::Passes::kResults * F::kVector];
+
+        __device__ __forceinline__ Results() {
+            for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
+                using Sums = Combined<F, P, 1>;
+                Sums::for_each([&]<class Combine, int J>(Combine, Number<J>) {
+#pragma unroll
+                    for (int v = 0; v < F::kVector; ++v)
+                        values[(Sums::kFirst + J) * F::kVector + v] =
+                            Combine::template start<typename F::Acc>();
+                });
+            });
+        }
+    };
+
     static __device__ __forceinline__ auto uniform_of(const F& f) {
         if constexpr (F::kVector > 1) {
             return f.uniform();
@@ -255,7 +282,8 @@ private:
     static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 begin, I32 last,
                                                   const Uniform& uniform) {
         constexpr int kVector = F::kVector;
-        typename F::Acc results[F::Passes::kResults * kVector];
+        Results all;
+        auto& results = all.values;
         for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
             using Sums = Combined<F, P, kSums * kVector>;
             Sums sums;
@@ -281,10 +309,16 @@ private:
                 }
             });
         });
+        store(f, kept, all, uniform);
+    }
+
+    template <class Uniform>
+    static __device__ __forceinline__ void store(const F& f, I32 kept, const Results& results,
+                                                 const Uniform& uniform) {
         if constexpr (F::kVector > 1) {
-            f.store_vector(kept, results, f.load_vector(kept), uniform);
+            f.store_vector(kept, results.values, f.load_vector(kept), uniform);
         } else {
-            f.store(kept, results);
+            f.store(kept, results.values);
         }
     }
 };
