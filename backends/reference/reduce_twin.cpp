@@ -44,11 +44,8 @@ class ReduceTwin final : public Twin {
 public:
     ReduceTwin(const ReduceRegion& region, std::int32_t consumer_warps)
         : lanes_(reduce_lanes(region)),
-          shares_(lanes_.way == ReduceLanes::Way::Columns
-                      ? consumer_warps * static_cast<std::int32_t>(lanes_.vector)
-                  : lanes_.way == ReduceLanes::Way::Own ? kReduceSums
-                                                        : kWarp),
-          neighbours_(lanes_.way == ReduceLanes::Way::Along ? lanes_.vector : 1),
+          shares_(shares_of(lanes_, consumer_warps)),
+          neighbours_(takes_terms_together(lanes_.way) ? lanes_.vector : 1),
           space_(region.space),
           kept_(region.space.begin(), region.space.begin() + region.kept),
           reduced_(region.space.begin() + region.kept, region.space.end()),
@@ -74,6 +71,24 @@ public:
     }
 
 private:
+    static std::int32_t shares_of(const ReduceLanes& lanes, std::int32_t warps) {
+        switch (lanes.way) {
+            case ReduceLanes::Way::Along:
+                return kWarp;
+            case ReduceLanes::Way::Together:
+                return warps * kWarp;
+            case ReduceLanes::Way::Own:
+                return kReduceSums;
+            case ReduceLanes::Way::Columns:
+                return warps * static_cast<std::int32_t>(lanes.vector);
+        }
+        return 0;
+    }
+
+    static bool takes_terms_together(ReduceLanes::Way way) {
+        return way == ReduceLanes::Way::Along || way == ReduceLanes::Way::Together;
+    }
+
     /// By reduction, of as many outputs as there are lanes.
     template <class T>
     using Results = std::vector<std::array<T, kLanes>>;
@@ -130,8 +145,8 @@ private:
         Results<T> own(j);  // in all lanes
         for (std::size_t earlier = 0; earlier < j; ++earlier) own[earlier].fill(results[earlier][i]);
         const auto accumulators = results_from(own, 0);
-        std::array<T, kWarp> lanes;
-        lanes.fill(identity<T>(op));
+        T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_);
+        std::fill_n(lanes, shares_, identity<T>(op));
         const Range terms = terms_of(part.begin + i, buffers, workspace);
         for (BlockWalk walk(space_, terms, space_.size(), workspace); !walk.done();) {
             const std::int64_t first = walk.position() - terms.begin;
@@ -144,7 +159,11 @@ private:
                 lane = combine(lane, values[v]);
             }
         }
-        return butterfly(lanes.data(), combine, shares_);
+        const std::int32_t of_warp = std::min(shares_, kWarp);
+        T total = butterfly(lanes, combine, of_warp);
+        for (std::int32_t first = of_warp; first < shares_; first += of_warp)
+            total = combine(total, butterfly(lanes + first, combine, of_warp));
+        return total;
     }
 
     /// The positions of an output's terms in the whole space.

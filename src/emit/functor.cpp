@@ -52,6 +52,8 @@ const char* template_of(ReduceLanes::Way way) {
     switch (way) {
         case ReduceLanes::Way::Along:
             return "Reduce";
+        case ReduceLanes::Way::Together:
+            return "ReduceTogether";
         case ReduceLanes::Way::Own:
             return "ReduceAcross";
         case ReduceLanes::Way::Columns:
@@ -102,7 +104,7 @@ public:
         const bool own = lanes.way == ReduceLanes::Way::Own;
         // Words are asked for, and given, one by one.
         const std::int64_t vector = own && has_words() ? 1 : lanes.vector;
-        const bool rest = lanes.way == ReduceLanes::Way::Along && volume(reduced) % vector != 0;
+        const bool rest = lanes.dim >= kept.size() && volume(reduced) % vector != 0;
         scope.accumulators = kept_scope.accumulators = "acc[{}]";
         scope.accumulator_type = kept_scope.accumulator_type = acc;
         if (own && vector > 1) scope.accumulators = fmt::format("acc[{{}} * {} + v]", vector);

@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t kLanesOfWarp = 32;
 constexpr std::int64_t kManyTerms = 32;  ///< fewer do not occupy the shares
 constexpr std::int64_t kLongRow = 256;   ///< shorter rows leave lanes without a vector
+/// With a row like this for each warp, the rows at hand would not fit in the L2, where their next pass looks for them.
+constexpr std::int64_t kRowOfAll = 16384;
 
 /// The last dimension in [begin, end) of more than one position; `end` where there is none.
 std::size_t last_dim(const Shape& space, std::size_t begin, std::size_t end) {
@@ -21,24 +23,28 @@ std::size_t last_dim(const Shape& space, std::size_t begin, std::size_t end) {
     return end;
 }
 
-/// Loads that step from element to element along `dim`.
-std::int64_t loads_along(const Expr& term, std::size_t dim) {
-    return std::count_if(term.accesses.begin(), term.accesses.end(), [&](const Access& access) {
-        const Atom last = normalized(access.map).dims[dim].back();
-        return last.extent > 1 && last.stride == 1;
-    });
+bool moves(const Access& access, std::size_t dim) {
+    const auto& digits = access.map.dims[dim];
+    return std::any_of(digits.begin(), digits.end(),
+                       [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
 }
 
-/// Does every result take the same elements, so that a warp for each would read them all anew?
-bool shares_terms(const Expr& term, std::size_t outer, std::size_t inner) {
-    const auto moves = [](const Access& access, std::size_t dim) {
-        const auto& digits = access.map.dims[dim];
-        return std::any_of(digits.begin(), digits.end(),
-                           [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
-    };
-    return std::all_of(term.accesses.begin(), term.accesses.end(), [&](const Access& access) {
-        return access.indirect.empty() && !(moves(access, outer) && moves(access, inner));
-    });
+bool steps(const Access& access, std::size_t dim) {
+    const Atom last = normalized(access.map).dims[dim].back();
+    return last.extent > 1 && last.stride == 1;
+}
+
+/// Do more of the loads whose elements each belong to one result and one term lie together by results than by terms? Do
+/// all results take the same terms, so that a warp for each would read them all anew?
+bool lies_in_columns(const Expr& term, std::size_t outer, std::size_t inner) {
+    std::int64_t by_result = 0;
+    bool shares_terms = true;
+    for (const Access& access : term.accesses) {
+        const bool own = !access.indirect.empty() || (moves(access, outer) && moves(access, inner));
+        shares_terms = shares_terms && !own;
+        if (own) by_result += static_cast<int>(steps(access, outer)) - static_cast<int>(steps(access, inner));
+    }
+    return shares_terms || by_result > 0;
 }
 
 /// Of many results, the neighbours along `dim` that one lane has.
@@ -64,18 +70,20 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const Expr& term = region.reductions.front().term;
     const std::size_t inner = last_dim(region.space, kept, region.space.size());
     const bool columns =
-        outer != kept && region.space[outer] >= abi::kReduceColumns &&
-        (loads_along(term, outer) > loads_along(term, inner) || shares_terms(term, outer, inner));
+        outer != kept && region.space[outer] >= abi::kReduceColumns && lies_in_columns(term, outer, inner);
     if (columns) return {Way::Columns, group_length(term, outer, region.space[outer], false), outer};
-    if (region.space[inner] < kLongRow) return {};
+    const Way way = volume(reduced) < kRowOfAll ? Way::Along : Way::Together;
+    if (region.space[inner] < kLongRow) return {way};
     const bool one_row = volume(reduced) == region.space[inner];
-    return {Way::Along, group_length(term, inner, region.space[inner], one_row), inner};
+    return {way, group_length(term, inner, region.space[inner], one_row), inner};
 }
 
 std::int64_t results_at_once(const ReduceRegion& region, std::int64_t warps) {
     switch (reduce_lanes(region).way) {
         case ReduceLanes::Way::Along:
             return warps;
+        case ReduceLanes::Way::Together:
+            return 1;
         case ReduceLanes::Way::Own:
             return warps * kLanesOfWarp;
         case ReduceLanes::Way::Columns:

@@ -58,8 +58,10 @@ public:
         if (reduce_lanes(reduce).vector > 1 && loads > 0) return std::nullopt;
         const std::int64_t kept = task_.tile[0].size();
         const Shape inner(reduce.space.begin() + reduce.kept, reduce.space.end());
+        const bool by_warp = reduce_lanes(reduce).way != ReduceLanes::Way::Together;
         Polls polls = one_by_one(loads, kept * volume(inner), threads_);
-        const Polls stores = one_by_one(count_reads(reduce.stores, buffer_), kept, threads_ / kLanes);
+        const Polls stores =
+            one_by_one(count_reads(reduce.stores, buffer_), kept, by_warp ? threads_ / kLanes : 1);
         return Polls{polls.words + stores.words, polls.rounds + stores.rounds};
     }
 

@@ -254,8 +254,10 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
     if (const auto* reduce = std::get_if<ReduceRegion>(&region.body)) {
         const ReduceLanes lanes = reduce_lanes(*reduce);
         constexpr std::int64_t kWidestSum = 8;
-        return lanes.way == ReduceLanes::Way::Columns ? abi::reduce_scratch(lanes.vector, kWidestSum, warps)
-                                                      : 0;
+        if (lanes.way == ReduceLanes::Way::Columns)
+            return abi::reduce_scratch(lanes.vector, kWidestSum, warps);
+        const auto results = static_cast<std::int64_t>(reduce->reductions.size());
+        return lanes.way == ReduceLanes::Way::Together ? warps * results * kWidestSum : 0;
     }
     if (const auto* attention = std::get_if<AttentionRegion>(&region.body)) {
         return abi::attention_scratch(attention->group * attention->space[2], attention->space[4], warps,

@@ -356,9 +356,11 @@ std::vector<Case> reduce_cases() {
             cases.push_back(several_reductions(type, {1, 1003}, false, chained));
             cases.push_back(several_reductions(type, {2, 150, 7}, false, chained));  // a lane for each row
         }
-        cases.push_back(several_reductions(type, {72, 150}, true, false));  // in columns
+        cases.push_back(several_reductions(type, {72, 150}, true, false));   // in columns
+        cases.push_back(several_reductions(type, {3, 16501}, false, true));  // all warps for a row
     }
     cases.push_back(several_reductions(DType::I64, {9, 70}, false, false));
+    cases.push_back(several_reductions(DType::BF16, {10, 16504}, false, false));
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
     cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
     // Lanes with several results.

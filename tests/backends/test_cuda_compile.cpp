@@ -197,8 +197,9 @@ TEST_P(CudaCompile, BuildsSumsOfSegmentsWithoutSpills) {
 TEST_P(CudaCompile, BuildsReductionsWithSeveralResultsWithoutSpills) {
     int built = 0;
     for (const Case& test : reduce_cases()) {
-        const bool holds_most =
-            test.name == "Reduce_chained_bf16_9x776" || test.name == "Reduce_several_bf16_72x150_strided";
+        const bool holds_most = test.name == "Reduce_chained_bf16_9x776" ||
+                                test.name == "Reduce_several_bf16_72x150_strided" ||
+                                test.name == "Reduce_several_bf16_10x16504";
         if (!holds_most) continue;
         ++built;
         const CompiledKernel kernel =
@@ -206,7 +207,7 @@ TEST_P(CudaCompile, BuildsReductionsWithSeveralResultsWithoutSpills) {
         EXPECT_EQ(kernel.spill_bytes, 0) << test.name;
         EXPECT_EQ(kernel.stack_bytes, 0) << test.name;
     }
-    EXPECT_EQ(built, 2);
+    EXPECT_EQ(built, 3);
 }
 
 /// Weights, masks and statistics as programs have them, and the tiles that the planner gives them.

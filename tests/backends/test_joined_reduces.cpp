@@ -84,7 +84,7 @@ TEST_P(JoinedReduces, GiveTheBitsThatTheyGiveApart) {
 INSTANTIATE_TEST_SUITE_P(Shapes, JoinedReduces,
                          testing::Values(std::tuple(40, 776, "bf16"), std::tuple(40, 776, "f32"),
                                          std::tuple(3, 259, "bf16"), std::tuple(300, 7, "f32"),
-                                         std::tuple(1, 5000, "f16")));
+                                         std::tuple(1, 5000, "f16"), std::tuple(2, 17000, "bf16")));
 
 }  // namespace
 }  // namespace stretto

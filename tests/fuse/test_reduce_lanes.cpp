@@ -33,6 +33,34 @@ TEST(ReduceLanes, ResultsWithTermsOfTheirOwnHaveAWarpEach) {
     EXPECT_EQ(reduce_lanes(comparison(own, read({atom(512, 4096), atom(4096, 1)}))).way, Way::Along);
 }
 
+/// The gradient of a norm's scale: [columns, rows] of an error and an input, of which each row has statistics.
+TEST(ReduceLanes, WhatResultsShareDoesNotKeepThemFromColumns) {
+    ReduceRegion region;
+    region.space = {768, 1024};
+    region.kept = 1;
+    Expr& term = region.reductions.emplace_back().term;
+    for (std::int32_t buffer = 0; buffer < 2; ++buffer)
+        term.load({buffer, DType::BF16, {{{atom(768, 1)}, {atom(1024, 768)}}, 0}, {}});
+    for (std::int32_t buffer = 2; buffer < 5; ++buffer)
+        term.load({buffer, DType::F32, {{{atom(768, 0)}, {atom(1024, 1)}}, 0}, {}});
+    EXPECT_EQ(reduce_lanes(region).way, Way::Columns);
+    EXPECT_EQ(reduce_lanes(region).vector, 8);
+}
+
+TEST(ReduceLanes, AllWarpsShareARowThatTheL2WouldNotHoldOncePerWarp) {
+    const auto way = [](std::int64_t columns) {
+        ReduceRegion region;
+        region.space = {1024, columns};
+        region.kept = 1;
+        region.reductions.emplace_back().term.load(
+            {0, DType::BF16, {{{atom(1024, columns)}, {atom(columns, 1)}}, 0}, {}});
+        EXPECT_EQ(results_at_once(region, 8), reduce_lanes(region).way == Way::Together ? 1 : 8);
+        return reduce_lanes(region).way;
+    };
+    EXPECT_EQ(way(16383), Way::Along);
+    EXPECT_EQ(way(16384), Way::Together);
+}
+
 /// [rows, 64 columns, 40 terms], of which a row's bounds name those that count; the terms are rows of 64.
 ReduceRegion segments(std::int64_t rows) {
     const auto over = [&](std::int64_t row, std::int64_t column, std::int64_t term) {

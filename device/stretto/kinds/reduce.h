@@ -102,6 +102,22 @@ struct Combined {
             }
         });
     }
+
+    /// Takes the share of a row that lane `lane` of `Lanes` has, of which kUnrolled groups are on their way together.
+    template <int Lanes, int Unrolled>
+    __device__ __forceinline__ void take_share(const F& f, I32 kept, I32 lane, const Acc* results) {
+        constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  // terms of whole groups
+#pragma unroll Unrolled
+        for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += Lanes * F::kVector) {
+            take<F::kVector>(f, kept, reduced, results);
+        }
+        if constexpr (kWhole < F::kReduced) {
+            if (lane == kWhole / F::kVector % Lanes) {
+                for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
+                    take<1>(f, kept, reduced, results);
+            }
+        }
+    }
 };
 
 /// One warp per kept position: lane l reduces groups of kVector neighbouring terms, group l, l + 32, …, then the lanes meet in
@@ -112,7 +128,6 @@ struct Combined {
 template <class F>
 struct Reduce {
     static constexpr int kUnrolled = F::kVector > 1 ? 4 : 8;
-    static constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  ///< terms of whole groups
 
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
@@ -126,21 +141,53 @@ struct Reduce {
             for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
                 using Sums = Combined<F, P, 1>;
                 Sums sums;
-#pragma unroll kUnrolled
-                for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += 32 * F::kVector) {
-                    sums.template take<F::kVector>(f, kept, reduced, results);
-                }
-                if constexpr (kWhole < F::kReduced) {
-                    if (lane == kWhole / F::kVector % 32) {
-                        for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
-                            sums.template take<1>(f, kept, reduced, results);
-                    }
-                }
+                sums.template take_share<32, kUnrolled>(f, kept, lane, results);
                 Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
                     results[Sums::kFirst + J] = butterfly(sums.acc[J][0], combine);
                 });
             });
             if (lane == 0) f.store(kept, results);
+        }
+        return cursor;
+    }
+};
+
+/// All warps per kept position: of groups of kVector neighbouring terms, lane l of all lanes reduces group l, l + lanes, …; the
+/// lanes of a warp meet in a butterfly, then the warps in order.
+/// F: as for Reduce.
+template <class F>
+struct ReduceTogether {
+    static constexpr int kUnrolled = 8;
+
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        using Acc = typename F::Acc;
+        const F f{Operands(record, launch)};
+        Acc* totals = reinterpret_cast<Acc*>(scratch<Config>());  // of the warps
+        const I32 thread = thread_here();
+        const I32 end = record.tile[0].end;
+        for (I32 kept = record.tile[0].begin; kept < end; ++kept) {
+            Acc results[F::Passes::kResults];
+            for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
+                using Sums = Combined<F, P, 1>;
+                Sums sums;
+                sums.template take_share<Config::kThreads, kUnrolled>(f, kept, thread, results);
+                Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+                    const Acc total = butterfly(sums.acc[J][0], combine);
+                    if (thread % 32 == 0) totals[(Sums::kFirst + J) * Config::kWarps + thread / 32] = total;
+                });
+                consumer_barrier<Config>();
+                Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+                    const Acc* of_warp = totals + (Sums::kFirst + J) * Config::kWarps;
+                    Acc& result = results[Sums::kFirst + J];
+                    result = of_warp[0];
+#pragma unroll
+                    for (int w = 1; w < Config::kWarps; ++w) result = combine(result, of_warp[w]);
+                });
+            });
+            if (thread == 0) f.store(kept, results);
+            consumer_barrier<Config>();  // before the next row's totals
         }
         return cursor;
     }
