@@ -130,7 +130,14 @@ void FunctorWriter::add_stores(const std::vector<Store>& list, const Place& plac
 
 void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
                                       std::int64_t count) {
+    const bool gathers =
+        count > 1 && std::any_of(list.begin(), list.end(), [](const Store& store) {
+            return std::any_of(store.expr.nodes.begin(), store.expr.nodes.end(), [](const ExprNode& node) {
+                return node.op == Op::Load && !node.args.empty();
+            });
+        });
     kind_.functor.constants.push_back(constant("kVector", count));
+    kind_.functor.constants.push_back(flag("kGathers", gathers));
     if (count == 1) return;
     CudaStruct early{"EarlyVector", {}, {}};
     CudaStruct uniform{"Uniform", {}, {}};

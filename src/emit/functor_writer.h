@@ -64,6 +64,7 @@ protected:
     /// Adds kVector = `count`, and where it is more than 1 the functions load_vector and store_vector for as many neighbours
     /// along dimension `dim` from the place on: they move what lies together in one access. Of a store's accumulator j,
     /// neighbour v is acc[j * kVector + v]. What is the same everywhere a task loads once, by uniform().
+    /// kGathers says whether groups load from places that data names.
     void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
                            std::int64_t count);
 

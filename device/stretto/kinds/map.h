@@ -8,7 +8,7 @@ namespace stretto::device {
 /// Element-wise work. F: Early, load(position) giving an Early whose words may be missing, and
 /// store(position, early), which evaluates and stores every result of one position of the space. Where kVector is more
 /// than 1, tasks have whole groups of so many positions, and load_vector and store_vector do the same for a group, with what
-/// uniform() loaded once.
+/// uniform() loaded once; kGathers says that they load from places that data names.
 template <class F>
 struct Map {
     template <class Config>
@@ -56,7 +56,13 @@ private:
         Early early[kAhead]{};  // written on every path (operands.h)
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-            if (at + i * kStep < end) early[i] = load(f, at + i * kStep);
+            const bool inside = at + i * kStep < end;
+            if constexpr (F::kGathers) {
+                // No branch stands between the loads of places: they would wait for each other there.
+                early[i] = load(f, inside ? at + i * kStep : at);
+            } else {
+                if (inside) early[i] = load(f, at + i * kStep);
+            }
         }
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
