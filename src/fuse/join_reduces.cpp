@@ -76,49 +76,49 @@ bool reads_row_for_row(const Region& second, const ReduceRegion& first, std::int
 
 class Joiner {
 public:
-    Joiner(RegionGraph& graph, const Machine& machine) : graph_(graph), machine_(machine) {}
+    Joiner(RegionGraph& graph, const Machine& machine) : graph_(graph), machine_(machine), touches_(graph) {}
 
     void run() {
-        while (join_two()) {
+        for (std::size_t r = 0; r < graph_.regions.size();) {
+            const auto first = joined_with(r);
+            r = first ? *first : r + 1;
         }
         remove_empty(graph_);
     }
 
 private:
-    bool join_two() {
-        const Touches touches(graph_);
-        for (std::size_t r = 0; r < graph_.regions.size(); ++r) {
-            if (reduce_of(graph_.regions[r]) == nullptr) continue;
-            for (std::size_t other = r; other-- > 0;) {
-                if (try_join(other, r, touches)) return true;
-            }
+    /// The earlier region that the region is joined with, if any.
+    std::optional<std::size_t> joined_with(std::size_t second) {
+        for (std::size_t first = second; first-- > 0;) {
+            if (!try_join(first, second)) continue;
+            for (std::size_t r = first; r <= second; ++r) touches_.update(r);
+            return first;
         }
-        return false;
+        return std::nullopt;
     }
 
-    bool try_join(std::size_t first, std::size_t second, const Touches& touches) {
+    bool try_join(std::size_t first, std::size_t second) {
         const ReduceRegion* a = reduce_of(graph_.regions[first]);
         const ReduceRegion* b = reduce_of(graph_.regions[second]);
-        if (a == nullptr || !fit(*a, *b)) return false;
-        const auto knows = reads_results(first, second, touches);
-        if (!knows || touches.buffers_of_both(first, second) > abi::kMaxOperands) return false;
-        if (*knows ? reduce_lanes(*a).way == ReduceLanes::Way::Columns
-                   : !(share_a_row(*a, *b) && occupies_most_workers(*a)))
+        if (a == nullptr || b == nullptr || a->space != b->space || a->kept != b->kept) return false;
+        const auto knows = reads_results(first, second);
+        if (!knows || !(*knows || share_a_row(*a, *b)) || !fit(*a, *b)) return false;
+        if (*knows ? reduce_lanes(*a).way == ReduceLanes::Way::Columns : !occupies_most_workers(*a))
             return false;
-        const auto behind = regions_behind(first, second, touches);
-        if (!behind || !waits_for_nothing_else(second, first, touches)) return false;
-        if (!*knows && !waits_for_nothing_else(first, second, touches)) return false;
+        if (touches_.buffers_of_both(first, second) > abi::kMaxOperands) return false;
+        const auto behind = regions_behind(first, second, touches_);
+        if (!behind || !waits_for_nothing_else(second, first)) return false;
+        if (!*knows && !waits_for_nothing_else(first, second)) return false;
         auto region =
-            joined(*a, *b, [&](std::int32_t buffer) { return *knows && touches.is_for(buffer, second); });
+            joined(*a, *b, [&](std::int32_t buffer) { return *knows && touches_.is_for(buffer, second); });
         if (!region) return false;
         put_together(graph_, first, second, std::move(*region), *behind);
         return true;
     }
 
-    /// Are the regions over the same rows, and are their terms taken in the same order?
+    /// May one region do what both do, row by row, with terms in the order in which each takes them?
     static bool fit(const ReduceRegion& a, const ReduceRegion& b) {
-        return a.space == b.space && a.kept == b.kept && !a.ragged && !b.ragged &&
-               a.reductions.size() + b.reductions.size() <= kMostReductions &&
+        return !a.ragged && !b.ragged && a.reductions.size() + b.reductions.size() <= kMostReductions &&
                accumulator_domain(a) == accumulator_domain(b) && has_plain_stores(a) && has_plain_stores(b) &&
                is_same_order(reduce_lanes(a), reduce_lanes(b));
     }
@@ -130,12 +130,11 @@ private:
 
     /// Does the second read what the first stores? Nothing where it does so other than row for row, or changes what the
     /// first touches.
-    [[nodiscard]] std::optional<bool> reads_results(std::size_t first, std::size_t second,
-                                                    const Touches& touches) const {
+    [[nodiscard]] std::optional<bool> reads_results(std::size_t first, std::size_t second) const {
         bool reads = false;
-        for (const auto& [buffer, touch] : touches.of(second)) {
-            const auto found = touches.of(first).find(buffer);
-            if (found == touches.of(first).end()) continue;
+        for (const auto& [buffer, touch] : touches_.of(second)) {
+            const auto found = touches_.of(first).find(buffer);
+            if (found == touches_.of(first).end()) continue;
             if (touch.writes) return std::nullopt;
             if (!found->second.writes) continue;
             if (!reads_row_for_row(graph_.regions[second], *reduce_of(graph_.regions[first]), buffer))
@@ -152,25 +151,24 @@ private:
     }
 
     /// Does everything that `region` reads come from `other`, or from what that waits for?
-    [[nodiscard]] bool waits_for_nothing_else(std::size_t region, std::size_t other,
-                                              const Touches& touches) const {
-        const std::set<std::size_t> known = regions_before(other, touches);
-        return std::all_of(touches.of(region).begin(), touches.of(region).end(), [&](const auto& entry) {
+    [[nodiscard]] bool waits_for_nothing_else(std::size_t region, std::size_t other) const {
+        const std::set<std::size_t> known = regions_before(other);
+        return std::all_of(touches_.of(region).begin(), touches_.of(region).end(), [&](const auto& entry) {
             const auto& [buffer, touch] = entry;
-            const auto writer = touch.reads ? touches.last_writer(buffer, region) : std::nullopt;
+            const auto writer = touch.reads ? touches_.last_writer(buffer, region) : std::nullopt;
             return !writer || *writer == other || known.count(*writer) > 0;
         });
     }
 
     /// The regions whose results a region needs, directly or not.
-    static std::set<std::size_t> regions_before(std::size_t region, const Touches& touches) {
+    [[nodiscard]] std::set<std::size_t> regions_before(std::size_t region) const {
         std::set<std::size_t> known;
         std::vector<std::size_t> open{region};
         while (!open.empty()) {
             const std::size_t reader = open.back();
             open.pop_back();
-            for (const auto& [buffer, touch] : touches.of(reader)) {
-                const auto writer = touch.reads ? touches.last_writer(buffer, reader) : std::nullopt;
+            for (const auto& [buffer, touch] : touches_.of(reader)) {
+                const auto writer = touch.reads ? touches_.last_writer(buffer, reader) : std::nullopt;
                 if (writer && known.insert(*writer).second) open.push_back(*writer);
             }
         }
@@ -198,6 +196,7 @@ private:
 
     RegionGraph& graph_;
     const Machine& machine_;
+    Touches touches_;
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ public:
     void run() {
         while (join_two()) {
         }
+        remove_empty(graph_);
     }
 
 private:

@@ -21,16 +21,15 @@ std::optional<std::vector<std::size_t>> regions_behind(std::size_t first, std::s
 
 void put_together(RegionGraph& graph, std::size_t first, std::size_t second, RegionBody body,
                   const std::vector<std::size_t>& behind) {
-    std::vector<Region> before;
+    std::vector<Region> moved{{"", MapRegion{}}};
     std::vector<Region> after;
     for (std::size_t r = first + 1; r < second; ++r) {
         const bool waits = std::find(behind.begin(), behind.end(), r) != behind.end();
-        (waits ? after : before).push_back(std::move(graph.regions[r]));
+        (waits ? after : moved).push_back(std::move(graph.regions[r]));
     }
-    before.push_back({graph.regions[second].name, std::move(body)});
-    std::move(after.begin(), after.end(), std::back_inserter(before));
-    const auto from = graph.regions.begin() + static_cast<std::ptrdiff_t>(first);
-    graph.regions.erase(std::move(before.begin(), before.end(), from));
+    moved.push_back({std::move(graph.regions[second].name), std::move(body)});
+    std::move(after.begin(), after.end(), std::back_inserter(moved));
+    std::move(moved.begin(), moved.end(), graph.regions.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
 }  // namespace stretto

@@ -13,7 +13,7 @@ namespace stretto {
                                                                      const Touches& touches);
 
 /// Puts one region in the place of two, with the name of the second: the regions `behind` come after it, all others between the
-/// two before it.
+/// two before it. An empty region comes first, which keeps the numbers of all others; remove_empty drops it.
 void put_together(RegionGraph& graph, std::size_t first, std::size_t second, RegionBody body,
                   const std::vector<std::size_t>& behind);
 
