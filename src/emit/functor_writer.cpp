@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emit/cuda_types.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 namespace {
@@ -166,7 +167,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
         }
         outer.add(fmt::format("Vector<{}, {}> s{};", element_name(store.target.type), count, s));
         inner.add(fmt::format("s{}.set(v, {});", s, inner.value_of(store, known)));
-        ends.push_back(fmt::format("write_vector({}, s{});", outer.address(store.target), s));
+        ends.push_back(outer.written(store.target, fmt::format("s{}", s)));
     }
     loads.add(fmt::format("return {{{}}};", values));
     add_function("EarlyVector", "load_vector", place.at, loads.take());

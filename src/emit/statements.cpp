@@ -9,6 +9,7 @@
 #include "emit/cuda_types.h"
 #include "emit/operation_text.h"
 #include "fuse/groups.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 
@@ -164,14 +165,15 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
         const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
         const auto slot = pointers_.words(BufferId(access.source));
         if (!node.args.empty() && (slot || waits_for_place(expr, i))) continue;
-        if (loads_together(expr, node, dim, count)) {
+        if (loads_together(expr, node, dim, count) && !(slot && access.map.masked())) {
             place(expr, i, variables);
-            loads.push_back(
-                {i,
-                 fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count),
-                 fmt::format("{}<{}>({})", slot ? "ask_vector" : "read_vector", count,
-                             address(access, indirect_of(expr, node, variables))),
-                 access.type, slot, true});
+            const IndexText at = index(access, indirect_of(expr, node, variables));
+            const std::string type =
+                fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count);
+            std::string value = fmt::format("{}<{}>({} + ({}))", slot ? "ask_vector" : "read_vector", count,
+                                            pointers_.name(BufferId(access.source)), at.offset);
+            if (!at.inside.empty()) value = fmt::format("({}) ? {} : {}{{}}", at.inside, value, type);
+            loads.push_back({i, type, value, access.type, slot, true});
         } else if (!moves_within_groups(access.map, dim, count)) {
             const bool uniform = node.args.empty() && is_uniform(access.map) && !slot;
             if (uniform) continue;
@@ -212,10 +214,8 @@ std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) 
     return values;
 }
 
-std::string Statements::address(const Access& access) { return address(access, {}); }
-
-std::string Statements::address(const Access& access, const std::vector<std::string>& indirect) {
-    return fmt::format("{} + ({})", pointers_.name(BufferId(access.source)), index(access, indirect).offset);
+std::string Statements::address(const Access& access) {
+    return fmt::format("{} + ({})", pointers_.name(BufferId(access.source)), index(access, {}).offset);
 }
 
 std::string Statements::read(const Access& access) { return declare(access.type, load(access, {})); }
@@ -232,6 +232,12 @@ void Statements::store(const Store& store, const Known& known) {
         indirect.push_back(converted(variables[i], store.expr.nodes[i].type, DType::I64));
     }
     write_at(store.target, indirect, stored(store, variables.back()));
+}
+
+std::string Statements::written(const Access& access, const std::string& vector) {
+    const std::string inside = index(access, {}).inside;
+    const std::string statement = fmt::format("write_vector({}, {});", address(access), vector);
+    return inside.empty() ? statement : fmt::format("if ({}) {}", inside, statement);
 }
 
 std::string Statements::value_of(const Store& store, const Known& known) {

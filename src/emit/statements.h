@@ -72,6 +72,8 @@ public:
     /// The address of an element, without indirect coordinates or masks.
     [[nodiscard]] std::string address(const Access& access);
     void store(const Store& store, const Known& known = {});
+    /// The statement that stores a Vector<> where a group of elements lies, without indirect coordinates.
+    [[nodiscard]] std::string written(const Access& access, const std::string& vector);
     /// Evaluates what `store`, one without indirect coordinates, stores.
     [[nodiscard]] std::string value_of(const Store& store, const Known& known);
     /// Stores `value`, of type `type`, through `access`, without indirect coordinates.
@@ -90,7 +92,6 @@ private:
     [[nodiscard]] bool waits_for_place(const Expr& expr, std::size_t i) const;
     [[nodiscard]] static std::vector<std::string> indirect_of(const Expr& expr, const ExprNode& load,
                                                               const std::vector<std::string>& variables);
-    [[nodiscard]] std::string address(const Access& access, const std::vector<std::string>& indirect);
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);

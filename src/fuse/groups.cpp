@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "graph/index_groups.h"
+
 namespace stretto {
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "abi/abi.h"
 #include "fuse/product_kind.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 namespace {
@@ -43,7 +44,7 @@ bool moves_together(const RegionGraph& graph, const MatMulRegion& region, std::i
         if (!together && moves_within_groups(load->map, kDepth, width)) return false;
         const Buffer& buffer = graph[BufferId(load->source)];
         const bool one_access = width * buffer.element_bytes() <= kMostBytes;
-        if (together && buffer.tagged && !one_access) return false;
+        if (together && buffer.tagged && (!one_access || load->map.masked())) return false;
         gains |= together && one_access;
     }
     return gains;

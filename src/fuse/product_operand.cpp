@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/index_groups.h"
+
 namespace stretto {
 namespace {
 

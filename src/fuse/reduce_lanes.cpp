@@ -5,6 +5,7 @@
 #include "abi/abi.h"
 #include "base/error.h"
 #include "fuse/groups.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 namespace {

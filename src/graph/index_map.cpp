@@ -95,11 +95,11 @@ bool place(const Atom& digit, const Shape& middle, const Shape& strides, std::ve
         out.push_back({{digit.extent, step, digit.lo, digit.hi}, static_cast<std::int64_t>(d)});
         return true;
     }
-    if (digit.masked() || middle[d] % step != 0) return false;
+    if (middle[d] % step != 0) return false;
     const std::int64_t inner = middle[d] / step;
-    if (digit.extent % inner != 0) return false;
-    return place(atom(digit.extent / inner, digit.stride * inner), middle, strides, out) &&
-           place(atom(inner, digit.stride), middle, strides, out);
+    if (digit.extent % inner != 0 || digit.lo % inner != 0 || digit.hi % inner != 0) return false;
+    const Atom outer{digit.extent / inner, digit.stride * inner, digit.lo / inner, digit.hi / inner};
+    return place(outer, middle, strides, out) && place(atom(inner, digit.stride), middle, strides, out);
 }
 
 }  // namespace
@@ -305,34 +305,6 @@ std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middl
     IndexMap unit;
     for (std::size_t d = 0; d < middle.size(); ++d) unit.dims.push_back({atom(middle[d], d == dim ? 1 : 0)});
     return composed(outer, middle, unit);
-}
-
-bool lies_in_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
-    const IndexMap plain = normalized(map);
-    if (plain.masked() || plain.offset % count != 0) return false;
-    const Atom& run = plain.dims[dim].back();
-    if (run.stride != 1 || run.extent == 1 || (plain.dims[dim].size() > 1 && run.extent % count != 0))
-        return false;
-    const auto steps_over = [&](const Atom& digit) {
-        return &digit == &run || digit.extent == 1 || digit.stride % count == 0;
-    };
-    return std::all_of(plain.dims.begin(), plain.dims.end(), [&](const std::vector<Atom>& digits) {
-        return std::all_of(digits.begin(), digits.end(), steps_over);
-    });
-}
-
-bool is_uniform(const IndexMap& map) {
-    return !map.masked() &&
-           std::all_of(map.dims.begin(), map.dims.end(), [](const std::vector<Atom>& digits) {
-               return std::all_of(digits.begin(), digits.end(),
-                                  [](const Atom& digit) { return digit.extent == 1 || digit.stride == 0; });
-           });
-}
-
-bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t count) {
-    const IndexMap plain = normalized(map);
-    const Atom& last = plain.dims[dim].back();
-    return last.masked() || last.stride != 0 || (plain.dims[dim].size() > 1 && last.extent % count != 0);
 }
 
 std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at) {

@@ -71,15 +71,6 @@ struct IndexMap {
 [[nodiscard]] std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middle,
                                                      std::size_t dim);
 
-/// Do `count` neighbours along `dim`, from each multiple of `count` on, lie side by side, unmasked, at a multiple of `count`?
-[[nodiscard]] bool lies_in_groups(const IndexMap& map, std::size_t dim, std::int64_t count);
-
-/// Is it one element for all positions?
-[[nodiscard]] bool is_uniform(const IndexMap& map);
-
-/// Do such neighbours differ in place, or in whether they are masked?
-[[nodiscard]] bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t count);
-
 /// Element offset of one coordinate, or nothing where the access is masked.
 [[nodiscard]] std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at);
 

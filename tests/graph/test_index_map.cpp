@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "graph/index_groups.h"
 #include "graph/index_map.h"
 
 namespace stretto {
@@ -91,6 +92,33 @@ TEST(IndexMap, CompositionCarriesMasksOfBothSides) {
     const auto map = composed(outer, {6}, inner);
     ASSERT_TRUE(map);
     EXPECT_EQ(offsets(*map), composed_by_hand(outer, inner));
+}
+
+TEST(IndexMap, ADigitMaskedAtWholeRowsIsSplit) {
+    // Rows of a value [2, 4, 3] whose halves lie column by column.
+    IndexMap outer = identity_map({8, 3});
+    outer.dims[0] = {{8, 3, 2, 5}};
+    const auto inner = permuted(identity_map({2, 3, 4}), {0, 2, 1});
+    EXPECT_FALSE(composed(outer, {2, 4, 3}, inner));  // it would be masked in the middle of a half
+    outer.dims[0] = {{8, 3, 4, 8}};
+    const auto map = composed(outer, {2, 4, 3}, inner);
+    ASSERT_TRUE(map);
+    EXPECT_EQ(offsets(*map), composed_by_hand(outer, inner));
+}
+
+TEST(IndexMap, GroupsAreMaskedAllOrNone) {
+    const auto masked = [](std::int64_t lo, std::int64_t hi) { return IndexMap{{{{24, 1, lo, hi}}}, -lo}; };
+    EXPECT_TRUE(lies_in_groups(masked(8, 16), 0, 8));
+    EXPECT_TRUE(lies_in_groups(masked(0, 24), 0, 8));
+    EXPECT_TRUE(lies_in_groups(masked(8, 16), 0, 4));
+    EXPECT_FALSE(lies_in_groups(masked(4, 16), 0, 8));
+    EXPECT_FALSE(lies_in_groups(masked(8, 12), 0, 8));
+    // The last group may be short where the digit ends, and then all of it counts.
+    EXPECT_TRUE(lies_in_groups(IndexMap{{{{20, 1, 8, 20}}}, 0}, 0, 8));
+    // One element for all, here and there.
+    const IndexMap broadcast{{{{24, 0, 8, 16}}}, 0};
+    EXPECT_FALSE(moves_within_groups(broadcast, 0, 8));
+    EXPECT_TRUE(moves_within_groups(broadcast, 0, 16));
 }
 
 TEST(IndexMap, CompositionThroughAMergedBroadcast) {

@@ -263,7 +263,8 @@ private:
         const float* first = stages<Config>() + threadIdx.x / 32 * Laid::kWarp - Tile::share() * kShare;
         constexpr I32 kPerRow = Laid::kColumns / F::kVector;
         constexpr I32 kRounds = Laid::kRows * kPerRow / 32;
-        constexpr I32 kAhead = kRounds < kMostAhead ? kRounds : kMostAhead;
+        constexpr I32 kOwn = (kRounds + Tile::kShares - 1) / Tile::kShares;  // all warps have some
+        constexpr I32 kAhead = kOwn < kMostAhead ? kOwn : kMostAhead;
         static_assert(Laid::kRows * kPerRow % 32 == 0);
         const I32 m0 = tile.m.begin + Tile::first_row();
         const I32 n0 = tile.n.begin + Tile::first_column();
