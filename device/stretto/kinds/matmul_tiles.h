@@ -33,13 +33,17 @@ class MatMulTiles {
     static constexpr bool kSixteenBytes =
         F::kLeftGrain * sizeof(Element) == 16 && F::kWeightGrain * sizeof(Element) == 16;
 
+    /// Rows that differ in what counts are left rows of k, so that a copy of 16 bytes is of one.
+    static constexpr bool kHasRowsByBlock = F::kRaggedRows && !F::kLeftColumn && kSixteenBytes;
+
     /// What k counts for the rows that this thread stages, for any row of the task, and for all that a whole tile has.
     template <class Config>
     struct Ranges {
         static constexpr I32 kRounds = F::kRagged ? kStageRounds<Config, F::kTileRows> : 1;
         Depth rows[kRounds];
         Depth all = {0, F::kK};
-        Depth whole = {0, 0};  ///< nothing for a tile that is cut off
+        Depth whole = {0, 0};   ///< nothing for a tile that is cut off
+        bool by_block = false;  ///< of a tile that is not cut off: each row begins and ends where blocks do
 
         __device__ __forceinline__ Ranges(const F& f, I32 b, const MatMulTile<F>& tile) {
             if constexpr (F::kRagged) {
@@ -53,6 +57,7 @@ class MatMulTiles {
                 }
                 all = F::kRaggedRows ? of_any(of) : of(0);
                 if (is_whole(tile)) whole = F::kRaggedRows ? of_each(of) : all;
+                if (is_whole(tile) && kHasRowsByBlock) by_block = is_each_by_block(of);
             } else {
                 rows[0] = all;
                 if (is_whole(tile)) whole = all;
@@ -63,6 +68,11 @@ class MatMulTiles {
             if constexpr (!F::kRagged) return {};
             if (all.begin >= all.end) return {0, 0};
             return {all.begin / kDepth, (all.end + kDepth - 1) / kDepth};
+        }
+
+        /// Does a row of the block count as a whole, or not at all? The row is this thread's of a round.
+        [[nodiscard]] __device__ __forceinline__ bool has_row(I32 block, I32 round) const {
+            return block * kDepth >= rows[round].begin && (block + 1) * kDepth <= rows[round].end;
         }
 
         /// Does every element of a block count, in copies of 16 bytes?
@@ -84,6 +94,17 @@ class MatMulTiles {
                 each = {max(each.begin, row.begin), min(each.end, row.end)};
             }
             return {__reduce_max_sync(0xffffffffu, each.begin), __reduce_min_sync(0xffffffffu, each.end)};
+        }
+
+        template <class Of>
+        static __device__ __forceinline__ bool is_each_by_block(const Of& of) {
+            bool each = true;
+#pragma unroll
+            for (I32 m = threadIdx.x % 32; m < F::kTileRows; m += 32) {
+                const Depth row = of(m);
+                each &= row.begin % kDepth == 0 && row.end % kDepth == 0;
+            }
+            return __all_sync(0xffffffffu, each) != 0;
         }
 
         template <class Of>
@@ -154,14 +175,21 @@ private:
     static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile,
                                                  const Ranges<Config>& ranges, I32 block, U32 to) {
         const I32 k0 = block * kDepth;
-        if (ranges.has_whole(block)) {
-            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn>(
-                to, [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+        const auto left_at = [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); };
+        const auto stage_whole_weights = [&] {
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
                 stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn>(
                     to + kLeftBytes + J * kWeightBytes,
                     [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
             });
+        };
+        if (ranges.has_whole(block)) {
+            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn>(to, left_at);
+            stage_whole_weights();
+        } else if (kHasRowsByBlock && ranges.by_block && block < ranges.blocks().end) {
+            const auto counts = [&](I32 round) { return ranges.has_row(block, round); };
+            stage_whole_rows<Config, Element, F::kTileRows>(to, counts, left_at);
+            stage_whole_weights();
         } else if (block < ranges.blocks().end) {
             stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged>(
                 to, tile.rows(),
@@ -169,7 +197,7 @@ private:
                     const Depth row = ranges.rows[F::kRagged ? round : 0];
                     return Depth{row.begin - k0, row.end - k0};
                 },
-                [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); });
+                left_at);
             // Where rows differ, weights beyond the range of one count for another.
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
                 stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain, F::kRagged>(

@@ -155,6 +155,20 @@ __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
     }
 }
 
+/// As stage_whole_block, where rows for which `counts(round)` does not hold become zero.
+template <class Config, class T, I32 Rows, class Counts, class At>
+__device__ __forceinline__ void stage_whole_rows(U32 block, const Counts& counts, const At& at) {
+    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+#pragma unroll
+    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
+        const StagedPiece<Config, T, false> piece(round);
+        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(piece.in(block)),
+                     "l"(at(piece.row, piece.k)), "r"(counts(round) ? 16 : 0)
+                     : "memory");
+    }
+}
+
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `Pending` of this thread's last groups of copies have not landed.
 template <int Pending>
