@@ -103,13 +103,19 @@ struct Combined {
         });
     }
 
-    /// Takes the share of a row that lane `lane` of `Lanes` has, of which kUnrolled groups are on their way together.
-    template <int Lanes, int Unrolled>
+    /// Takes the share of a row that lane `lane` of `Lanes` has, of which several groups are on their way together.
+    template <int Lanes>
     __device__ __forceinline__ void take_share(const F& f, I32 kept, I32 lane, const Acc* results) {
         constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  // terms of whole groups
-#pragma unroll Unrolled
-        for (I32 reduced = lane * F::kVector; reduced < kWhole; reduced += Lanes * F::kVector) {
-            take<F::kVector>(f, kept, reduced, results);
+        constexpr I32 kRound = Lanes * F::kVector;
+        constexpr I32 kRounds = kWhole / kRound;  // in which all lanes have a group: counted ahead, they are unrolled
+        constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
+#pragma unroll kUnrolled
+        for (I32 round = 0; round < kRounds; ++round)
+            take<F::kVector>(f, kept, round * kRound + lane * F::kVector, results);
+        if constexpr (kRounds * kRound < kWhole) {
+            const I32 reduced = kRounds * kRound + lane * F::kVector;
+            if (reduced < kWhole) take<F::kVector>(f, kept, reduced, results);
         }
         if constexpr (kWhole < F::kReduced) {
             if (lane == kWhole / F::kVector % Lanes) {
@@ -127,8 +133,6 @@ struct Combined {
 /// of earlier passes; V is kVector, and also 1 where the last group is not whole.
 template <class F>
 struct Reduce {
-    static constexpr int kUnrolled = F::kVector > 1 ? 4 : 8;
-
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
@@ -141,7 +145,7 @@ struct Reduce {
             for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
                 using Sums = Combined<F, P, 1>;
                 Sums sums;
-                sums.template take_share<32, kUnrolled>(f, kept, lane, results);
+                sums.template take_share<32>(f, kept, lane, results);
                 Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
                     results[Sums::kFirst + J] = butterfly(sums.acc[J][0], combine);
                 });
@@ -157,8 +161,6 @@ struct Reduce {
 /// F: as for Reduce.
 template <class F>
 struct ReduceTogether {
-    static constexpr int kUnrolled = 8;
-
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
@@ -172,7 +174,7 @@ struct ReduceTogether {
             for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
                 using Sums = Combined<F, P, 1>;
                 Sums sums;
-                sums.template take_share<Config::kThreads, kUnrolled>(f, kept, thread, results);
+                sums.template take_share<Config::kThreads>(f, kept, thread, results);
                 Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
                     const Acc total = butterfly(sums.acc[J][0], combine);
                     if (thread % 32 == 0) totals[(Sums::kFirst + J) * Config::kWarps + thread / 32] = total;
