@@ -25,15 +25,14 @@ struct Map {
                 f.store(at, early);
             }
         } else {
-            const auto uniform = EarlyOf<F>::uniform(f);
-            for (I32 at = begin; at < end; at += kAhead * Config::kThreads * F::kVector)
-                store_groups<Config>(f, at, end, uniform);
+            store_groups<Config>(f, begin, end);
         }
         return cursor;
     }
 
 private:
     using Early = typename EarlyOf<F>::Type;
+    static constexpr int kAhead = groups_ahead<Early>;
 
     /// What one position, or one group, loads.
     static __device__ __forceinline__ Early load(const F& f, I32 at) {
@@ -44,33 +43,42 @@ private:
         }
     }
 
-    /// Groups whose loads are on their way together: as many as registers hold.
-    static constexpr int kMost = 4;
-    static constexpr int kFits = 256 / static_cast<int>(sizeof(Early));
-    static constexpr int kAhead = kFits < 1 ? 1 : kFits < kMost ? kFits : kMost;
-
+    /// The loads of the next groups are on their way while results are computed and stored.
     template <class Config>
-    static __device__ __forceinline__ void store_groups(const F& f, I32 at, I32 end,
-                                                        const typename EarlyOf<F>::Uniform& uniform) {
+    static __device__ __forceinline__ void store_groups(const F& f, I32 begin, I32 end) {
         constexpr I32 kStep = Config::kThreads * F::kVector;
-        Early early[kAhead]{};  // written on every path (operands.h)
+        const auto uniform = EarlyOf<F>::uniform(f);
+        Early next[kAhead]{};  // written on every path (operands.h)
+        load_groups<kStep>(f, begin, end, next);
+        for (I32 at = begin; at < end; at += kAhead * kStep) {
+            Early early[kAhead];
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-            const bool inside = at + i * kStep < end;
-            if constexpr (F::kGathers) {
-                // No branch stands between the loads of places: they would wait for each other there.
-                early[i] = load(f, inside ? at + i * kStep : at);
-            } else {
-                if (inside) early[i] = load(f, at + i * kStep);
+            for (int i = 0; i < kAhead; ++i) early[i] = next[i];
+            load_groups<kStep>(f, at + kAhead * kStep, end, next);
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                if (at + i * kStep >= end) break;
+                if constexpr (F::kVector > 1) {
+                    f.store_vector(at + i * kStep, early[i], uniform);
+                } else {
+                    f.store(at + i * kStep, early[i]);
+                }
             }
         }
+    }
+
+    /// Loads the groups from `at` on that the task has.
+    template <I32 Step>
+    static __device__ __forceinline__ void load_groups(const F& f, I32 at, I32 end, Early (&early)[kAhead]) {
+        if (F::kGathers && at >= end) return;
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-            if (at + i * kStep >= end) break;
-            if constexpr (F::kVector > 1) {
-                f.store_vector(at + i * kStep, early[i], uniform);
+            const bool inside = at + i * Step < end;
+            if constexpr (F::kGathers) {
+                // No branch stands between the loads of places: they would wait for each other there.
+                early[i] = load(f, inside ? at + i * Step : at);
             } else {
-                f.store(at + i * kStep, early[i]);
+                if (inside) early[i] = load(f, at + i * Step);
             }
         }
     }
@@ -88,13 +96,21 @@ struct MapRows {
         const I32 end = record.tile[0].end;
         const I32 last = group_of(end - 1);
         const auto uniform = f.uniform();
-        for (I32 group = group_of(begin) + thread_here(); group <= last; group += kAhead * Config::kThreads) {
-            Early early[kAhead]{};  // written on every path (operands.h)
+        const auto load = [&](I32 group, Early(&early)[kAhead]) {
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 const Part part(min(group + i * Config::kThreads, last), begin, end);
                 if (part.is_whole()) early[i] = f.load_vector(part.begin);
             }
+        };
+        Early next[kAhead]{};  // written on every path (operands.h)
+        const I32 first = group_of(begin) + thread_here();
+        load(first, next);
+        for (I32 group = first; group <= last; group += kAhead * Config::kThreads) {
+            Early early[kAhead];
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) early[i] = next[i];
+            load(group + kAhead * Config::kThreads, next);
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 if (group + i * Config::kThreads > last) break;
@@ -113,8 +129,7 @@ struct MapRows {
 private:
     using Early = typename F::EarlyVector;
     static constexpr I32 kGroups = (F::kRow + F::kVector - 1) / F::kVector;  ///< of a row
-    static constexpr int kFits = 256 / static_cast<int>(sizeof(Early));
-    static constexpr int kAhead = kFits < 1 ? 1 : kFits < 4 ? kFits : 4;
+    static constexpr int kAhead = groups_ahead<Early>;
 
     static __device__ __forceinline__ I32 group_of(I32 position) {
         return position / F::kRow * kGroups + position % F::kRow / F::kVector;

@@ -292,34 +292,45 @@ private:
         constexpr I32 kPerRow = Laid::kColumns / F::kVector;
         constexpr I32 kRounds = Laid::kRows * kPerRow / 32;
         constexpr I32 kOwn = (kRounds + Tile::kShares - 1) / Tile::kShares;  // all warps have some
-        constexpr I32 kAhead = kOwn < kMostAhead ? kOwn : kMostAhead;
+        constexpr I32 kAhead = kOwn < groups_ahead<Early> ? kOwn : groups_ahead<Early>;
         static_assert(Laid::kRows * kPerRow % 32 == 0);
         const I32 m0 = tile.m.begin + Tile::first_row();
         const I32 n0 = tile.n.begin + Tile::first_column();
         const auto uniform = EarlyOf<F>::uniform(f);
-        // Groups whose loads are on their way together.
+        const auto is_whole = [&](I32 n) { return !F::kRest || n + F::kVector <= tile.n.end; };
+        const auto load_round = [&](I32 round, Early(&early)[kAhead]) {
+            if (m0 >= tile.m.end || n0 >= tile.n.end) return;
+#pragma unroll
+            for (I32 i = 0; i < kAhead; ++i) {
+                const I32 item = min((round + i) * 32, (kRounds - 1) * 32) + lane;
+                // No branch stands between loads: those of places that data names would wait for each other there.
+                const I32 m = min(m0 + item / kPerRow, tile.m.end - 1);
+                const I32 n = n0 + item % kPerRow * F::kVector;
+                if constexpr (F::kRest) {
+                    if (is_whole(n)) early[i] = load(f, b, m, n);
+                } else {
+                    early[i] = load(f, b, m, min(n, tile.n.end - F::kVector));
+                }
+            }
+        };
+        // The loads of the next groups are on their way while results are computed and stored.
+        Early next[kAhead]{};  // written on every path (operands.h)
+        load_round(Tile::share() * kAhead, next);
 #pragma unroll 1
         for (I32 round = Tile::share() * kAhead; round < kRounds; round += kAhead * Tile::kShares) {
-            Early early[kAhead]{};  // written on every path (operands.h)
-            const auto for_each_group = [&](auto&& body) {
+            Early early[kAhead];
 #pragma unroll
-                for (I32 i = 0; i < kAhead; ++i) {
-                    const I32 item = (round + i) * 32 + lane;
-                    const I32 row = item / kPerRow;
-                    const I32 column = item % kPerRow * F::kVector;
-                    const bool inside = m0 + row < tile.m.end && n0 + column < tile.n.end;
-                    if (inside && round + i < kRounds) body(i, row, column);
-                }
-            };
-            const auto is_whole = [&](I32 column) {
-                return !F::kRest || n0 + column + F::kVector <= tile.n.end;
-            };
-            for_each_group([&](I32 i, I32 row, I32 column) {
-                if (is_whole(column)) early[i] = load(f, b, m0 + row, n0 + column);
-            });
-            for_each_group([&](I32 i, I32 row, I32 column) {
+            for (I32 i = 0; i < kAhead; ++i) early[i] = next[i];
+            if (round + kAhead * Tile::kShares < kRounds) load_round(round + kAhead * Tile::kShares, next);
+#pragma unroll
+            for (I32 i = 0; i < kAhead; ++i) {
+                const I32 item = (round + i) * 32 + lane;
+                const I32 row = item / kPerRow;
+                const I32 column = item % kPerRow * F::kVector;
+                const bool inside = m0 + row < tile.m.end && n0 + column < tile.n.end;
+                if (!inside || round + i >= kRounds) continue;
                 const float* at = first + row * Laid::kStride + column;
-                if (is_whole(column)) {
+                if (is_whole(n0 + column)) {
                     store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column, at, Laid::kMatrix,
                                                        early[i], uniform);
                 } else {
@@ -327,7 +338,7 @@ private:
                     for (I32 n = n0 + column; n < tile.n.end; ++n, ++at)
                         store_one<Tile::kShares, kShare>(f, b, m0 + row, n, at, Laid::kMatrix);
                 }
-            });
+            }
         }
     }
 
@@ -347,8 +358,6 @@ private:
     }
 
     using Early = typename EarlyOf<F>::Type;
-    static constexpr I32 kFitAhead = 256 / static_cast<I32>(sizeof(Early));
-    static constexpr I32 kMostAhead = kFitAhead < 1 ? 1 : kFitAhead < 4 ? kFitAhead : 4;
 
     /// What kVector neighbouring results load.
     static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {

@@ -74,6 +74,14 @@ __device__ __forceinline__ void write_vector(T* at, const Vector<T, N>& vector) 
     }
 }
 
+/// Groups whose loads are on their way together, while as many others are computed: as many as registers hold.
+template <class Early>
+inline constexpr int groups_ahead = [] {
+    constexpr int kMost = 4;
+    constexpr int kFit = 192 / static_cast<int>(sizeof(Early));
+    return kFit < 1 ? 1 : kFit < kMost ? kFit : kMost;
+}();
+
 /// What a kind's functor loads ahead of its use, for one position, or for a group of kVector; and once a task, because it is
 /// the same for all groups (the compiler cannot know: it loads again what may have been stored to).
 template <class F, bool = (F::kVector > 1)>
