@@ -14,6 +14,7 @@
 #include "fuse/expand.h"
 #include "fuse/fresh.h"
 #include "fuse/join.h"
+#include "fuse/join_pieces.h"
 #include "fuse/join_products.h"
 #include "fuse/join_reduces.h"
 #include "fuse/join_scored.h"
@@ -198,6 +199,7 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         join_scored(result, machine);
         lay_out_rows(result);
         join_products(result);
+        store_pieces_joined(result);
         cut_products(result, machine, options);
         if (numerics == Numerics::Fused) widen_intermediates(result);
         pad_rows(result);
