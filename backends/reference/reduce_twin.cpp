@@ -51,7 +51,8 @@ public:
           reduced_(region.space.begin() + region.kept, region.space.end()),
           count_(volume(reduced_)),
           domain_(domain_of(region.reductions.front().term.type())),
-          stores_(compiled(region.stores)) {
+          stores_(compiled(region.stores)),
+          element_stores_(compiled(region.element_stores)) {
         for (const Reduction& reduction : region.reductions)
             reductions_.push_back({reduction.op, CompiledExpr(reduction.term)});
         if (!region.ragged) return;
@@ -113,6 +114,8 @@ private:
                 }
             }
             store<T>(part, results, buffers, workspace);
+            for (std::int64_t i = 0; i < part.size() && !element_stores_.empty(); ++i)
+                store_elements<T>(part, i, results, buffers, workspace);
             left.begin = part.end;
         }
     }
@@ -136,14 +139,35 @@ private:
         }
     }
 
+    /// The first `count` results of output i, for every lane of a block.
+    template <class T>
+    static Results<T> in_all_lanes(const Results<T>& results, std::size_t count, std::int64_t i) {
+        Results<T> own(count);
+        for (std::size_t j = 0; j < count; ++j) own[j].fill(results[j][i]);
+        return own;
+    }
+
+    template <class T>
+    void store_elements(Range part, std::int64_t i, const Results<T>& results, Buffers buffers,
+                        Workspace& workspace) const {
+        const Results<T> own = in_all_lanes<T>(results, results.size(), i);
+        const auto accumulators = results_from(own, 0);
+        const std::int64_t first = (part.begin + i) * count_;
+        for (BlockWalk walk(space_, {first, first + count_}, space_.size(), workspace); !walk.done();) {
+            Block block = walk.next();
+            block.accumulators = accumulators;
+            block.accumulator_domain = domain_;
+            for (const CompiledStore& store : element_stores_) store.run(block, buffers, workspace);
+        }
+    }
+
     /// Reduction j of output i of the part, which has the results of all reductions before.
     template <class T>
     T one_output(std::size_t j, Range part, std::int64_t i, const Results<T>& results, Buffers buffers,
                  Workspace& workspace) const {
         const auto& [op, term] = reductions_[j];
         const auto combine = [op = op](T a, T b) { return combined(op, a, b); };
-        Results<T> own(j);  // in all lanes
-        for (std::size_t earlier = 0; earlier < j; ++earlier) own[earlier].fill(results[earlier][i]);
+        const Results<T> own = in_all_lanes<T>(results, j, i);
         const auto accumulators = results_from(own, 0);
         T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_);
         std::fill_n(lanes, shares_, identity<T>(op));
@@ -232,6 +256,7 @@ private:
     std::optional<CompiledExpr> begin_;  ///< where the reduction is ragged
     std::optional<CompiledExpr> end_;
     std::vector<CompiledStore> stores_;
+    std::vector<CompiledStore> element_stores_;
 };
 
 }  // namespace

@@ -132,6 +132,8 @@ public:
         kind_.functor.constants.push_back(constant("kVector", vector));
         add_function("void", "store", {{"I32", "kept", ""}, {"const Acc*", "acc", ""}},
                      stores(region.stores, kept_scope, kept_lines));
+        if (lanes.way == ReduceLanes::Way::Along || lanes.way == ReduceLanes::Way::Together)
+            add_elements(region, lanes, place);
         return finished();
     }
 
@@ -181,6 +183,20 @@ private:
             types.push_back(fmt::format("Pass<{}>", fmt::join(combines, ", ")));
         }
         return fmt::format("PassList<{}>", fmt::join(types, ", "));
+    }
+
+    void add_elements(const ReduceRegion& region, const ReduceLanes& lanes, Place place) {
+        kind_.functor.constants.push_back(flag("kElements", !region.element_stores.empty()));
+        if (region.element_stores.empty()) return;
+        place.of_row = true;
+        const std::int64_t extent = region.space[lanes.dim];
+        const Shape reduced(region.space.begin() + region.kept, region.space.end());
+        add_stores(region.element_stores, place);
+        add_vector_stores(region.element_stores, place, lanes.dim,
+                          lanes.vector > 1 ? group_length(graph_, region.element_stores, lanes.dim, extent,
+                                                          volume(reduced) == extent)
+                                           : 1,
+                          "kStored");
     }
 
     /// The first term of a kept position that counts, or the one after the last.

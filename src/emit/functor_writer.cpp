@@ -130,14 +130,14 @@ void FunctorWriter::add_stores(const std::vector<Store>& list, const Place& plac
 }
 
 void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
-                                      std::int64_t count) {
+                                      std::int64_t count, const char* length) {
     const bool gathers =
         count > 1 && std::any_of(list.begin(), list.end(), [](const Store& store) {
             return std::any_of(store.expr.nodes.begin(), store.expr.nodes.end(), [](const ExprNode& node) {
                 return node.op == Op::Load && !node.args.empty();
             });
         });
-    kind_.functor.constants.push_back(constant("kVector", count));
+    kind_.functor.constants.push_back(constant(length, count));
     kind_.functor.constants.push_back(flag("kGathers", gathers));
     if (count == 1) return;
     CudaStruct early{"EarlyVector", {}, {}};
@@ -153,7 +153,8 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     Scope inside = place.scope;
     const std::string first = inside.coordinates.at(dim);
     inside.coordinates[dim] = first + "v";
-    if (!inside.accumulators.empty()) inside.accumulators = fmt::format("acc[{{}} * {} + v]", count);
+    if (!inside.accumulators.empty() && !place.of_row)
+        inside.accumulators = fmt::format("acc[{{}} * {} + v]", count);
     Statements inner(pointers_, inside);
     inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
     std::vector<std::string> ends;

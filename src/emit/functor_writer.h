@@ -55,6 +55,7 @@ protected:
         std::vector<std::string> lines;   ///< statements that every function begins with
         std::vector<CudaMember> at;       ///< parameters that say where
         std::vector<CudaMember> results;  ///< parameters with the results of the main loop
+        bool of_row = false;              ///< they are the same for neighbours
     };
 
     /// Splits the stores in two functions, so that what they load is on its way together, and before the results of the
@@ -66,7 +67,7 @@ protected:
     /// neighbour v is acc[j * kVector + v]. What is the same everywhere a task loads once, by uniform().
     /// kGathers says whether groups load from places that data names.
     void add_vector_stores(const std::vector<Store>& list, const Place& place, std::size_t dim,
-                           std::int64_t count);
+                           std::int64_t count, const char* length = "kVector");
 
     /// Adds terms(Number<number>, Number<count>, at, results, values): the values, of type `acc`, of `count` neighbours along
     /// `dim`; neighbour v of the pass's reduction j is values[j * count + v].

@@ -90,7 +90,7 @@ private:
     /// The earlier region that the region is joined with, if any.
     std::optional<std::size_t> joined_with(std::size_t second) {
         for (std::size_t first = second; first-- > 0;) {
-            if (!try_join(first, second)) continue;
+            if (!try_join(first, second) && !try_join_map(first, second)) continue;
             for (std::size_t r = first; r <= second; ++r) touches_.update(r);
             return first;
         }
@@ -113,6 +113,30 @@ private:
             joined(*a, *b, [&](std::int32_t buffer) { return *knows && touches_.is_for(buffer, second); });
         if (!region) return false;
         put_together(graph_, first, second, std::move(*region), *behind);
+        return true;
+    }
+
+    /// Element-wise work that reads the results, each in its own row.
+    bool try_join_map(std::size_t first, std::size_t second) {
+        const ReduceRegion* a = reduce_of(graph_.regions[first]);
+        const auto* map = std::get_if<MapRegion>(&graph_.regions[second].body);
+        if (a == nullptr || map == nullptr || a->space != map->space || a->ragged) return false;
+        const auto knows = reads_results(first, second);
+        if (!knows || !*knows || !has_plain_stores(*a) || !occupies_most_workers(*a)) return false;
+        const ReduceLanes::Way way = reduce_lanes(*a).way;
+        if (way != ReduceLanes::Way::Along && way != ReduceLanes::Way::Together) return false;
+        if (touches_.buffers_of_both(first, second) > abi::kMaxOperands) return false;
+        const auto behind = regions_behind(first, second, touches_);
+        if (!behind || !waits_for_nothing_else(second, first)) return false;
+        ReduceRegion result = *a;
+        for (const Store& store : map->stores) {
+            Store of_row{store.target, with_values_of(a->stores, store.expr), {}};
+            if (!store.indices.empty() || of_row.expr.nodes.size() > kMostNodes) return false;
+            result.element_stores.push_back(std::move(of_row));
+        }
+        std::erase_if(result.stores,
+                      [&](const Store& store) { return touches_.is_for(store.target.source, second); });
+        put_together(graph_, first, second, std::move(result), *behind);
         return true;
     }
 
@@ -190,6 +214,11 @@ private:
         auto stores = joined_stores(first.stores, later, dropped);
         if (!stores) return std::nullopt;
         result.stores = std::move(*stores);
+        for (Store store : second.element_stores) {
+            store.expr = with_values_of(first.stores, renumbered(store.expr, numbers));
+            if (store.expr.nodes.size() > kMostNodes) return std::nullopt;
+            result.element_stores.push_back(std::move(store));
+        }
         sort_by_pass(result);
         return result;
     }

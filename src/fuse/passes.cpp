@@ -49,7 +49,9 @@ void sort_by_pass(ReduceRegion& region) {
         sorted.push_back(std::move(region.reductions[j]));
     }
     for (Reduction& reduction : sorted) reduction.term = renumbered(reduction.term, numbers);
-    for (Store& store : region.stores) store.expr = renumbered(store.expr, numbers);
+    for (std::vector<Store>* stores : {&region.stores, &region.element_stores}) {
+        for (Store& store : *stores) store.expr = renumbered(store.expr, numbers);
+    }
     region.reductions = std::move(sorted);
 }
 

@@ -27,6 +27,7 @@ public:
             }
             for (auto& reduction : body.reductions) reads(reduction.term, false);
             stores(body.stores);
+            stores(body.element_stores);
         } else if constexpr (std::is_same_v<Kind, MatMulRegion>) {
             for (auto& stat : body.stats) {
                 reads(stat.term, true);

@@ -69,7 +69,8 @@ struct Reduction {
 };
 
 /// For each row, a coordinate of the first `kept` dimensions of `space`: Acc(j) = reduction j of its terms over the other
-/// dimensions, in F32 (F64 for F64, I64 for integers), one domain for all; then the stores, over the kept coordinates. Terms
+/// dimensions, in F32 (F64 for F64, I64 for integers), one domain for all; then the stores, over the kept coordinates, and the
+/// element stores, over all coordinates, which see the results of their row and read nothing that the region writes. Terms
 /// are gone through in passes (fuse/passes.h), each for all reductions that wait for earlier passes only. The first reduced
 /// dimension may be ragged.
 struct ReduceRegion {
@@ -79,6 +80,7 @@ struct ReduceRegion {
     std::optional<Ragged>
         ragged;  ///< over the coordinates of `space`; its bounds vary with the kept ones only
     std::vector<Store> stores;
+    std::vector<Store> element_stores;  ///< only where warps have the rows (ReduceLanes)
     bool operator==(const ReduceRegion&) const = default;
 };
 

@@ -74,6 +74,9 @@ void write_body(Writer& out, const ReduceRegion& region) {
     for (const Reduction& reduction : region.reductions)
         write_expr(out, kReduceNames[reduction.op], reduction.term);
     write_stores(out, region.stores);
+    if (region.element_stores.empty()) return;
+    out.line("elements");
+    write_stores(out, region.element_stores);
 }
 void write_body(Writer& out, const MatMulRegion& region) {
     for (const RowStat& stat : region.stats) {
@@ -186,8 +189,9 @@ void read_body(Reader& in, ReduceRegion& region) {
         Reduction& reduction = region.reductions.emplace_back();
         reduction.op = kReduceNames.read(in);
         reduction.term = read_expr(in, kBufferSigil);
-    } while (!in.next_is_token("store") && !in.next_is_token("}"));
+    } while (!in.next_is_token("store") && !in.next_is_token("elements") && !in.next_is_token("}"));
     region.stores = read_stores(in);
+    if (in.accept("elements")) region.element_stores = read_stores(in);
 }
 void read_body(Reader& in, MatMulRegion& region) {
     while (in.accept("stat")) {

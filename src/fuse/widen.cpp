@@ -85,6 +85,7 @@ struct Retype {
     void operator()(ReduceRegion& region) const {
         for (Reduction& reduction : region.reductions) retype(reduction.term, chosen, true);
         stores(region.stores);
+        stores(region.element_stores);
     }
     void operator()(MatMulRegion& region) const {
         for (RowStat& stat : region.stats) {

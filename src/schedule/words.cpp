@@ -56,6 +56,7 @@ public:
         std::int64_t loads = 0;
         for (const Pass& pass : passes_of(reduce)) loads += count_reads(pass.expr, buffer_);
         if (reduce_lanes(reduce).vector > 1 && loads > 0) return std::nullopt;
+        if (count_reads(reduce.element_stores, buffer_) > 0) return std::nullopt;
         const std::int64_t kept = task_.tile[0].size();
         const Shape inner(reduce.space.begin() + reduce.kept, reduce.space.end());
         const bool by_warp = reduce_lanes(reduce).way != ReduceLanes::Way::Together;

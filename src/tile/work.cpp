@@ -21,14 +21,15 @@ double nodes_of(const std::vector<Store>& stores) {
     return nodes;
 }
 
+double nodes_of(const ReduceRegion& reduce) {
+    double nodes = nodes_of(reduce.element_stores);
+    for (const Pass& pass : passes_of(reduce)) nodes += static_cast<double>(pass.expr.nodes.size());
+    return nodes;
+}
+
 double nodes_per_point(const RegionBody& body) {
     return std::visit(Overload{[](const MapRegion& map) { return nodes_of(map.stores); },
-                               [](const ReduceRegion& reduce) {
-                                   double nodes = 0;
-                                   for (const Pass& pass : passes_of(reduce))
-                                       nodes += static_cast<double>(pass.expr.nodes.size());
-                                   return nodes;
-                               },
+                               [](const ReduceRegion& reduce) { return nodes_of(reduce); },
                                [](const MatMulRegion& matmul) {
                                    auto nodes = static_cast<double>(matmul.a.nodes.size());
                                    for (const RowStat& stat : matmul.stats)

@@ -170,13 +170,14 @@ Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, b
 }
 
 /// Several results of each row of the last dimension. In one pass: maximum, sum, sum of squares, minimum; where `chained`, the
-/// largest distance from the mean and the sum of exp(x - maximum) in a second pass, and in a third one a sum with both.
+/// largest distance from the mean and the sum of exp(x - maximum) in a second pass, and in a third one a sum with both; and, where warps have the
+/// rows, what the exponential of each element is of their sum.
 Case several_reductions(DType type, const Shape& space, bool strided, bool chained) {
     CaseBuilder build;
     const BufferId x = build.buffer(BufferRole::Input, type, space);
     const Shape rows(space.begin(), space.end() - 1);
     const DType wide = type == DType::F64 ? DType::F64 : is_float(type) ? DType::F32 : type;
-    ReduceRegion region{space, static_cast<std::int32_t>(rows.size()), {}, {}, {}};
+    ReduceRegion region{space, static_cast<std::int32_t>(rows.size()), {}, {}, {}, {}};
     const Access element = build.through(x, laid_out(space, strided));
     const auto reduce = [&](ReduceOp op, const auto& term_of) {
         Expr& term = region.reductions.emplace_back(Reduction{op, {}}).term;
@@ -214,6 +215,13 @@ Case several_reductions(DType type, const Shape& space, bool strided, bool chain
         store.expr.cast(store.expr.apply(Op::Add, {result, result}), type);
         region.stores.push_back(std::move(store));
     }
+    constexpr std::int64_t kRowOfAWarp = 32;
+    if (chained && !strided && space.back() >= kRowOfAWarp) {
+        Store share{build.whole(build.buffer(BufferRole::Output, type, space)), {}, {}};
+        Expr& e = share.expr;
+        e.cast(e.apply(Op::Div, {exponential(e, e.cast(e.load(element), wide)), e.acc(3, wide)}), type);
+        region.element_stores.push_back(std::move(share));
+    }
     build.region(std::move(region));
     const auto terms = static_cast<double>(space.back());
     return {std::string(chained ? "Reduce_chained_" : "Reduce_several_") + std::string(name(type)) + "_" +
@@ -238,7 +246,7 @@ Case ragged_sum(DType type, const Shape& space, std::int32_t kept) {
         bound.dims.push_back({atom(space[d], d == 0 ? 1 : 0)});
         if (d >= outer.size()) target.dims.push_back({atom(space[d], 0)});
     }
-    ReduceRegion region{space, kept, {{}}, {}, {}};
+    ReduceRegion region{space, kept, {{}}, {}, {}, {}};
     Expr& term = region.reductions.front().term;
     region.ragged = Ragged{build.through(begins, bound), build.through(ends, bound), extent / 2};
     term.load(build.through(x, identity_map(space)));
@@ -269,7 +277,7 @@ Case segment_sum(DType type, bool ordered) {
     const auto over = [&](std::int64_t place, std::int64_t column, std::int64_t row, std::int64_t offset) {
         return IndexMap{{{atom(kPlaces, place)}, {atom(kColumns, column)}, {atom(kRows, row)}}, offset};
     };
-    ReduceRegion region{space, 2, {{}}, {}, {}};
+    ReduceRegion region{space, 2, {{}}, {}, {}, {}};
     Expr& sum = region.reductions.front().term;
     region.ragged =
         Ragged{build.through(bounds, over(1, 0, 0, 0)), build.through(bounds, over(1, 0, 0, 1)), 1};

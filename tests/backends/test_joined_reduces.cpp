@@ -10,7 +10,7 @@ namespace stretto {
 namespace {
 
 /// Rows of `columns` elements of x, each in its own way: their sums, the sums of exp(x - 2 sum), and the largest of x * y minus
-/// the second ones; the second ones are read by somebody else, too.
+/// the second ones; the second ones are read by others, too, also beside each element.
 std::string three_reductions(std::int64_t rows, std::int64_t columns, const char* type) {
     return fmt::format(R"(buffer b0 = input "x" : {2}[{0}, {1}]
 buffer b1 = input "y" : {2}[{0}, {1}]
@@ -18,6 +18,7 @@ buffer b2 = arena "sums" : f32[{0}]
 buffer b3 = arena "exponentials" : {2}[{0}]
 buffer b4 = output "largest" : f32[{0}]
 buffer b5 = output "copy" : f32[{0}]
+buffer b6 = output "elements" : {2}[{0}, {1}]
 region r0 = reduce [{0}, {1}] kept 1 "sums" {{
     sum {{ a0 = b0 : {2} [{0}:{1}, {1}:1]  x0 = load a0 : {2}  x1 = cast x0 : f32  x2 = const 1 : f32  x3 = mul x1 x2 : f32 }}
     store b2 : f32 [{0}:1, {1}:0] = {{ x0 = acc 0 : f32 }}
@@ -50,6 +51,15 @@ region r3 = reduce [{0}, {1}] kept 1 "largest" {{
     }}
     store b4 : f32 [{0}:1, {1}:0] = {{ x0 = acc 0 : f32 }}
 }}
+region r4 = map [{0}, {1}] "elements" {{
+    store b6 : {2} [{0}:{1}, {1}:1] = {{
+        a0 = b0 : {2} [{0}:{1}, {1}:1]
+        a1 = b3 : {2} [{0}:1, {1}:0]
+        x0 = load a0 : {2}
+        x1 = load a1 : {2}
+        x2 = sub x0 x1 : f32
+    }}
+}}
 )",
                        rows, columns, type);
 }
@@ -62,7 +72,7 @@ std::map<std::string, std::vector<std::byte>> outputs(const RegionGraph& graph, 
     BufferMemory memory(plan.graph.regions, 7);
     backend.run(plan, memory, 1);
     std::map<std::string, std::vector<std::byte>> bytes;
-    for (const char* name : {"largest", "copy"})
+    for (const char* name : {"largest", "copy", "elements"})
         bytes[name] = memory.bytes(buffer_named(plan.graph.regions, name));
     return bytes;
 }
@@ -76,7 +86,10 @@ TEST_P(JoinedReduces, GiveTheBitsThatTheyGiveApart) {
         SCOPED_TRACE(backend.name);
         RegionGraph together = apart;
         join_reduces(together, backend.machine);
-        ASSERT_EQ(together.regions.size(), 2U) << to_text(together);
+        const std::int64_t rows_at_once = columns < 16384 ? backend.machine.consumer_warps : 1;
+        const bool fills_workers = 2 * rows > backend.machine.workers * rows_at_once;
+        const bool by_warps = columns >= 32 && fills_workers;
+        ASSERT_EQ(together.regions.size(), by_warps ? 2U : 3U) << to_text(together);
         EXPECT_EQ(outputs(together, backend), outputs(apart, backend));
     }
 }

@@ -88,6 +88,26 @@ TEST(JoinReduces, AVarianceIsASecondPassBehindItsMean) {
     EXPECT_EQ(graph.buffers.size(), 2U) << "nobody else needs the sum: " << to_text(graph);
 }
 
+TEST(JoinReduces, WhatIsNormalizedFollowsTheStatisticsOfItsRow) {
+    const auto regions_of = [](std::int64_t rows) {
+        GraphBuilder b;
+        const Tensor x = b.input(Role::User, "x", DType::F32, {rows, 768});
+        const Tensor sum = b.reduce(ReduceOp::Sum, x, {1}, true, DType::F32);
+        const Tensor mean = b.apply(Op::Div, {sum, b.full({1}, 768, DType::F32)}, DType::F32);
+        const Tensor far = b.apply(Op::Sub, {x, mean}, DType::F32);
+        const Tensor squares =
+            b.reduce(ReduceOp::Sum, b.apply(Op::Mul, {far, far}, DType::F32), {1}, true, DType::F32);
+        b.output(b.apply(Op::Mul, {far, b.apply(Op::Rsqrt, {squares}, DType::F32)}, DType::F32), "y");
+        return fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Fused);
+    };
+    const RegionGraph graph = regions_of(kRows);
+    ASSERT_EQ(graph.regions.size(), 1U) << to_text(graph);
+    const auto& region = std::get<ReduceRegion>(graph.regions[0].body);
+    EXPECT_TRUE(region.stores.empty());
+    EXPECT_EQ(region.element_stores.size(), 1U);
+    EXPECT_EQ(regions_of(8).regions.size(), 2U) << "few rows are normalized by all threads";
+}
+
 TEST(JoinReduces, SumsOfTheSameRowsShareAPass) {
     TwoReductions program;
     program.knows = false;

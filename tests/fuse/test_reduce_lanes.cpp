@@ -66,7 +66,7 @@ ReduceRegion segments(std::int64_t rows) {
     const auto over = [&](std::int64_t row, std::int64_t column, std::int64_t term) {
         return IndexMap{{{atom(rows, row)}, {atom(64, column)}, {atom(40, term)}}, 0};
     };
-    ReduceRegion region{{rows, 64, 40}, 2, {{}}, {}, {}};
+    ReduceRegion region{{rows, 64, 40}, 2, {{}}, {}, {}, {}};
     const Access bound{0, DType::I64, over(1, 0, 0), {}};
     region.ragged = Ragged{bound, bound, 1};
     region.reductions[0].term.load({1, DType::F32, over(0, 1, 64), {}});

@@ -75,7 +75,8 @@ inline RegionBody pick_body(std::int64_t buffers) {
             std::vector<Reduction> reductions(static_cast<std::size_t>(pick(1, 3)));
             for (Reduction& reduction : reductions)
                 reduction = {pick_enum(ReduceOp::Min), pick_expr(buffers)};
-            return ReduceRegion{space, kept, reductions, pick_ragged(buffers), pick_stores(buffers)};
+            return ReduceRegion{
+                space, kept, reductions, pick_ragged(buffers), pick_stores(buffers), pick_stores(buffers)};
         }
         case 2:
             return pick_matmul(buffers);

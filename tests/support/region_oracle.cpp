@@ -72,6 +72,11 @@ public:
             }
             std::fill(at.begin() + region.kept, at.end(), 0);
             store(region.stores, at, results);
+            if (region.element_stores.empty()) return;
+            for_each(reduced, [&](const Coordinate& rest) {
+                std::copy(rest.begin(), rest.end(), at.begin() + region.kept);
+                store(region.element_stores, at, results);
+            });
         });
     }
 

@@ -76,7 +76,7 @@ inline MapRegion square(PlanBuilder& plan, BufferId x, BufferId y, const Shape& 
 }
 
 inline ReduceRegion row_sums(PlanBuilder& plan, BufferId x, BufferId sums, const Shape& space) {
-    ReduceRegion region{space, 1, {{}}, {}, {}};
+    ReduceRegion region{space, 1, {{}}, {}, {}, {}};
     Expr& term = region.reductions.front().term;
     term.load(plan.access(x, space, row_major_strides(space)));
     Store store{plan.access(sums, space, {1, 0}), {}, {}};

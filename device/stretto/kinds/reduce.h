@@ -108,7 +108,8 @@ struct Combined {
     __device__ __forceinline__ void take_share(const F& f, I32 kept, I32 lane, const Acc* results) {
         constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  // terms of whole groups
         constexpr I32 kRound = Lanes * F::kVector;
-        constexpr I32 kRounds = kWhole / kRound;  // in which all lanes have a group: counted ahead, they are unrolled
+        constexpr I32 kRounds =
+            kWhole / kRound;  // in which all lanes have a group: counted ahead, they are unrolled
         constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
 #pragma unroll kUnrolled
         for (I32 round = 0; round < kRounds; ++round)
@@ -125,6 +126,37 @@ struct Combined {
         }
     }
 };
+
+/// Lane `lane` of `Lanes` stores its elements of a row whose results are known. F, where kElements: groups of kStored neighbours,
+/// with load_vector(kept, reduced), uniform and store_vector(kept, reduced, results, early, uniform) as for Map where kStored is
+/// more than 1; load and store for what is no whole group.
+template <int Lanes, class F>
+__device__ __forceinline__ void store_elements(const F& f, I32 kept, I32 lane,
+                                               const typename F::Acc* results) {
+    if constexpr (F::kElements) {
+        static_assert(!F::Early::kWords, "elements are not words");
+        constexpr I32 kWhole = F::kStored > 1 ? F::kReduced - F::kReduced % F::kStored : 0;
+        if constexpr (F::kStored > 1) {
+            constexpr int kAhead = 2;  // groups whose loads are on their way together
+            constexpr I32 kStep = Lanes * F::kStored;
+            const auto uniform = f.uniform();
+            for (I32 at = lane * F::kStored; at < kWhole; at += kAhead * kStep) {
+                typename F::EarlyVector early[kAhead]{};  // written on every path (operands.h)
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (at + i * kStep < kWhole) early[i] = f.load_vector(kept, at + i * kStep);
+                }
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (at + i * kStep >= kWhole) break;
+                    f.store_vector(kept, at + i * kStep, results, early[i], uniform);
+                }
+            }
+        }
+        for (I32 at = kWhole + lane; at < F::kReduced; at += Lanes)
+            f.store(kept, at, results, f.load(kept, at));
+    }
+}
 
 /// One warp per kept position: lane l reduces groups of kVector neighbouring terms, group l, l + 32, …, then the lanes meet in
 /// a butterfly.
@@ -151,6 +183,7 @@ struct Reduce {
                 });
             });
             if (lane == 0) f.store(kept, results);
+            store_elements<32>(f, kept, lane, results);
         }
         return cursor;
     }
@@ -189,6 +222,7 @@ struct ReduceTogether {
                 });
             });
             if (thread == 0) f.store(kept, results);
+            store_elements<Config::kThreads>(f, kept, thread, results);
             consumer_barrier<Config>();  // before the next row's totals
         }
         return cursor;
