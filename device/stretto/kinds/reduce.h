@@ -242,6 +242,9 @@ struct ReduceColumns {
         constexpr I32 kColumns = abi::kReduceColumns;
         constexpr I32 kLanes = kColumns / F::kVector;  // that have the positions of one share
         constexpr I32 kShares = Config::kWarps * F::kVector;
+        constexpr I32 kRounds =
+            F::kReduced / kShares;  // in which all shares have a term: counted ahead, they are unrolled
+        constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
         const F f{Operands(record, launch)};
         Acc* partial = reinterpret_cast<Acc*>(scratch<Config>());
         const I32 share = static_cast<I32>(threadIdx.x) / kLanes;
@@ -250,10 +253,11 @@ struct ReduceColumns {
         for (I32 first = record.tile[0].begin; first < end; first += kColumns) {
             Sums sums;
             if (first + column < end) {
-#pragma unroll 4
-                for (I32 reduced = share; reduced < F::kReduced; reduced += kShares) {
-                    sums.template take<F::kVector>(f, first + column, reduced, nullptr);
-                }
+#pragma unroll kUnrolled
+                for (I32 round = 0; round < kRounds; ++round)
+                    sums.template take<F::kVector>(f, first + column, round * kShares + share, nullptr);
+                if (share < F::kReduced - kRounds * kShares)
+                    sums.template take<F::kVector>(f, first + column, kRounds * kShares + share, nullptr);
             }
             const I32 kept = first + static_cast<I32>(threadIdx.x);
             const bool stores = threadIdx.x < kColumns && kept < end;
