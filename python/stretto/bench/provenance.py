@@ -1,6 +1,7 @@
 """What every recorded result names: how, when and with what it was measured."""
 
 import platform
+import shlex
 import subprocess
 import sys
 from datetime import date
@@ -16,7 +17,7 @@ def provenance() -> dict[str, str]:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
-        "command": " ".join(["python", *sys.orig_argv[1:]]),
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),
         "date": date.today().isoformat(),
         "commit": commit or "unknown",
         "device": device,
