@@ -100,10 +100,10 @@ Statements::Known FunctorWriter::known_vectors(Statements& loads, const Expr& ex
     return known;
 }
 
-Statements::Known FunctorWriter::known_uniform(Statements& loads, const Expr& expr, CudaStruct& uniform,
+Statements::Known FunctorWriter::known_uniform(Statements& body, const Expr& expr, CudaStruct& uniform,
                                                std::string& values) {
     Statements::Known known;
-    for (const Statements::EarlyLoad& value : loads.uniform_values(expr))
+    for (const Statements::EarlyLoad& value : body.uniform_values(expr))
         known[value.node] = value.value.empty() ? "" : "uniform." + kept(value, uniform, values);
     return known;
 }
@@ -146,6 +146,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     std::string uniform_values;
     Statements outer(pointers_, place.scope);  // of the first neighbour
     Statements loads(pointers_, place.scope);
+    Statements uniform_body(pointers_, place.scope);
     for (const std::string& line : place.lines) {
         loads.add(line);
         outer.add(line);
@@ -161,7 +162,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     for (std::size_t s = 0; s < list.size(); ++s) {
         const Store& store = list[s];
         Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
-        known.merge(known_uniform(loads, store.expr, uniform, uniform_values));
+        known.merge(known_uniform(uniform_body, store.expr, uniform, uniform_values));
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;
@@ -172,7 +173,8 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     }
     loads.add(fmt::format("return {{{}}};", values));
     add_function("EarlyVector", "load_vector", place.at, loads.take());
-    add_function("Uniform", "uniform", {}, {fmt::format("return {{{}}};", uniform_values)});
+    uniform_body.add(fmt::format("return {{{}}};", uniform_values));
+    add_function("Uniform", "uniform", {}, uniform_body.take());
     outer.add("#pragma unroll");
     outer.add(fmt::format("for (I32 v = 0; v < {}; ++v) {{", count));
     for (const std::string& line : inner.take()) outer.add("    " + line);

@@ -44,9 +44,9 @@ protected:
     static Statements::Known known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
                                            std::int64_t count, CudaStruct& early, std::string& values);
 
-    /// Makes what `expr` has of values that are the same everywhere members of `uniform`, whose initializers are added to
-    /// `values`, and what they are made of known as well: nothing reads it.
-    static Statements::Known known_uniform(Statements& loads, const Expr& expr, CudaStruct& uniform,
+    /// Makes what `expr` has of values that are the same everywhere members of `uniform`, whose initializers, evaluated by
+    /// `body`, are added to `values`; what they are made of is known as well: nothing reads it.
+    static Statements::Known known_uniform(Statements& body, const Expr& expr, CudaStruct& uniform,
                                            std::string& values);
 
     /// Where a region's stores are evaluated.

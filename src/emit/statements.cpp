@@ -112,17 +112,18 @@ std::vector<std::string> Statements::indirect_of(const Expr& expr, const ExprNod
     return indirect;
 }
 
+void Statements::share(const Expr& expr, std::size_t i, std::vector<std::string>& variables) {
+    if (!variables[i].empty()) return;
+    place(expr, i, variables);
+    const ExprNode& node = expr.nodes[i];
+    const std::string value = value_of(expr, node, variables);
+    std::string& known = shared_[fmt::format("{} {}", value_name(node.type), value)];
+    if (known.empty()) known = declare(node.type, value);
+    variables[i] = known;
+}
+
 void Statements::place(const Expr& expr, std::size_t i, std::vector<std::string>& variables) {
-    for (std::int32_t arg : expr.nodes[i].args) {
-        const auto a = static_cast<std::size_t>(arg);
-        if (!variables[a].empty()) continue;
-        place(expr, a, variables);
-        const ExprNode& node = expr.nodes[a];
-        const std::string value = value_of(expr, node, variables);
-        std::string& known = places_[fmt::format("{} {}", value_name(node.type), value)];
-        if (known.empty()) known = declare(node.type, value);
-        variables[a] = known;
-    }
+    for (std::int32_t arg : expr.nodes[i].args) share(expr, static_cast<std::size_t>(arg), variables);
 }
 
 bool Statements::waits_for_place(const Expr& expr, std::size_t i) const {
@@ -203,13 +204,12 @@ std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) 
     }
     used.back() = true;
     std::vector<EarlyLoad> values;
-    std::vector<std::string> texts(count);
+    std::vector<std::string> variables(count);
     for (std::size_t i = 0; i < count; ++i) {
-        if (!constant[i] && !uniform[i]) continue;
-        const ExprNode& node = expr.nodes[i];
-        const std::string text = value_of(expr, node, texts);
-        texts[i] = fmt::format("({})", text);
-        if (uniform[i]) values.push_back({i, value_name(node.type), used[i] ? text : "", node.type, {}});
+        if (!uniform[i]) continue;
+        if (used[i]) share(expr, i, variables);
+        values.push_back(
+            {i, value_name(expr.nodes[i].type), used[i] ? variables[i] : "", expr.nodes[i].type, {}});
     }
     return values;
 }

@@ -65,7 +65,8 @@ public:
     /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same. Places that all of
     /// them share are evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
-    /// Values that are the same at all coordinates: each node that has one and, where anything else uses it, what gives it.
+    /// Values that are the same at all coordinates: each node that has one and, where anything else uses it, the variable to
+    /// which it is evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> uniform_values(const Expr& expr);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
@@ -86,7 +87,9 @@ private:
     /// Node i of `expr`, a load at places that are evaluated already.
     [[nodiscard]] EarlyLoad early_load(const Expr& expr, std::size_t i,
                                        const std::vector<std::string>& variables = {});
-    /// Evaluates the indirect coordinates of node i of `expr`, a load, into `variables`, by node; equal ones once.
+    /// Evaluates node i of `expr` into `variables`, by node; equal values once.
+    void share(const Expr& expr, std::size_t i, std::vector<std::string>& variables);
+    /// The same for the arguments of node i: of a load, its indirect coordinates.
     void place(const Expr& expr, std::size_t i, std::vector<std::string>& variables);
     /// Does the place of node i of `expr`, a load, come from words?
     [[nodiscard]] bool waits_for_place(const Expr& expr, std::size_t i) const;
@@ -104,7 +107,7 @@ private:
     Pointers& pointers_;
     Scope scope_;
     std::vector<std::string> lines_;
-    std::map<std::string, std::string> places_;  ///< variables of `place`, by type and value
+    std::map<std::string, std::string> shared_;  ///< variables of `share`, by type and value
     int next_variable_ = 0;
 };
 

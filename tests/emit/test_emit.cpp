@@ -131,6 +131,21 @@ TEST(Emit, WhatIsTheSameForAllGroupsIsLoadedAndComputedOnce) {
     EXPECT_EQ(source.find("uniform.e1"), std::string::npos) << source;
 }
 
+TEST(Emit, WhatIsTheSameForAllGroupsIsWrittenOnceHoweverOftenItIsUsed) {
+    sample::PlanBuilder plan;
+    const Shape space{32, 1024};
+    const BufferId x = plan.buffer("x", DType::F32, space, BufferRole::Input);
+    const BufferId rate = plan.buffer("rate", DType::F32, {}, BufferRole::Input);
+    const BufferId y = plan.buffer("y", DType::F32, space, BufferRole::Output);
+    MapRegion map = sample::square(plan, x, y, space);
+    Expr& value = map.stores[0].expr;
+    auto power = value.load(plan.access(rate, space, {0, 0}));
+    for (int i = 0; i < 40; ++i) power = value.apply(Op::Mul, {power, power});
+    value.apply(Op::Mul, {1, power});
+    plan.add("scaled", map, {Range{0, 32768}, {}, {}, {}});
+    EXPECT_LT(emit(plan.finish(machine()), machine()).source.size(), 20000U);
+}
+
 TEST(Emit, OddRowsThatFollowOneAnotherMoveAsOneRow) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F32, {1024, 33}, BufferRole::Input);

@@ -1,0 +1,161 @@
+#pragma once
+
+#include "stretto/math.h"
+#include "stretto/tile/vector.h"
+
+namespace stretto::device {
+
+// How a reduction combines. `T` is the accumulator's type.
+struct SumOf {
+    template <class T>
+    static __device__ __forceinline__ T start() {
+        return 0;
+    }
+    template <class T>
+    __device__ __forceinline__ T operator()(T a, T b) const {
+        return a + b;
+    }
+};
+struct MaxOf {
+    template <class T>
+    static __device__ __forceinline__ T start() {
+        return lowest<T>();
+    }
+    template <class T>
+    __device__ __forceinline__ T operator()(T a, T b) const {
+        return maximum(a, b);
+    }
+};
+struct MinOf {
+    template <class T>
+    static __device__ __forceinline__ T start() {
+        return infinity<T>();
+    }
+    template <class T>
+    __device__ __forceinline__ T operator()(T a, T b) const {
+        return minimum(a, b);
+    }
+};
+
+/// How the reductions of one pass over the terms combine, one after the other.
+template <class... Combine>
+struct Pass {
+    static constexpr int kCount = sizeof...(Combine);
+};
+
+/// The passes of a region: each goes through the terms once, with the results of the passes before it.
+template <class... Each>
+struct PassList {
+    static constexpr int kPasses = sizeof...(Each);
+    static constexpr int kResults = (0 + ... + Each::kCount);
+
+    /// The number of the pass's first result.
+    static __device__ constexpr int first(int pass) {
+        constexpr int kCounts[] = {Each::kCount...};
+        int results = 0;
+        for (int p = 0; p < pass; ++p) results += kCounts[p];
+        return results;
+    }
+};
+
+template <int N, class List>
+struct ItemOf;
+template <int N, template <class...> class List, class First, class... Rest>
+struct ItemOf<N, List<First, Rest...>> : ItemOf<N - 1, List<Rest...>> {};
+template <template <class...> class List, class First, class... Rest>
+struct ItemOf<0, List<First, Rest...>> {
+    using Type = First;
+};
+
+/// What a lane has combined of pass P: kWidth values of each reduction.
+template <class F, int P, int Width>
+struct Combined {
+    using Acc = typename F::Acc;
+    using Reductions = typename ItemOf<P, typename F::Passes>::Type;
+    static constexpr int kFirst = F::Passes::first(P);
+    Acc acc[Reductions::kCount][Width];
+
+    __device__ __forceinline__ Combined() {
+        for_each([&]<class Combine, int J>(Combine, Number<J>) {
+#pragma unroll
+            for (int w = 0; w < Width; ++w) acc[J][w] = Combine::template start<Acc>();
+        });
+    }
+
+    /// Calls body(how, Number<j>) for the reductions of the pass.
+    template <class Body>
+    static __device__ __forceinline__ void for_each(Body&& body) {
+        for_each_number<0, Reductions::kCount>(
+            [&]<int J>(Number<J> j) { body(typename ItemOf<J, Reductions>::Type{}, j); });
+    }
+
+    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each.
+    template <int V>
+    __device__ __forceinline__ void take(const F& f, I32 kept, I32 reduced, const Acc* results, int at = 0) {
+        Acc values[Reductions::kCount * V];
+        f.terms(Number<P>{}, Number<V>{}, kept, reduced, results, values);
+        for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                Acc& into = acc[J][(at + v) % Width];
+                into = combine(into, values[J * V + v]);
+            }
+        });
+    }
+
+    /// Takes the share of a row that lane `lane` of `Lanes` has, of which several groups are on their way together.
+    template <int Lanes>
+    __device__ __forceinline__ void take_share(const F& f, I32 kept, I32 lane, const Acc* results) {
+        constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  // terms of whole groups
+        constexpr I32 kRound = Lanes * F::kVector;
+        constexpr I32 kRounds =
+            kWhole / kRound;  // in which all lanes have a group: counted ahead, they are unrolled
+        constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
+#pragma unroll kUnrolled
+        for (I32 round = 0; round < kRounds; ++round)
+            take<F::kVector>(f, kept, round * kRound + lane * F::kVector, results);
+        if constexpr (kRounds * kRound < kWhole) {
+            const I32 reduced = kRounds * kRound + lane * F::kVector;
+            if (reduced < kWhole) take<F::kVector>(f, kept, reduced, results);
+        }
+        if constexpr (kWhole < F::kReduced) {
+            if (lane == kWhole / F::kVector % Lanes) {
+                for (I32 reduced = kWhole; reduced < F::kReduced; ++reduced)
+                    take<1>(f, kept, reduced, results);
+            }
+        }
+    }
+};
+
+/// Lane `lane` of `Lanes` stores its elements of a row whose results are known. F, where kElements: groups of kStored neighbours,
+/// with load_vector(kept, reduced), uniform and store_vector(kept, reduced, results, early, uniform) as for Map where kStored is
+/// more than 1; load and store for what is no whole group.
+template <int Lanes, class F>
+__device__ __forceinline__ void store_elements(const F& f, I32 kept, I32 lane,
+                                               const typename F::Acc* results) {
+    if constexpr (F::kElements) {
+        static_assert(!F::Early::kWords, "elements are not words");
+        constexpr I32 kWhole = F::kStored > 1 ? F::kReduced - F::kReduced % F::kStored : 0;
+        if constexpr (F::kStored > 1) {
+            constexpr int kAhead = 2;  // groups whose loads are on their way together
+            constexpr I32 kStep = Lanes * F::kStored;
+            const auto uniform = f.uniform();
+            for (I32 at = lane * F::kStored; at < kWhole; at += kAhead * kStep) {
+                typename F::EarlyVector early[kAhead]{};  // written on every path (operands.h)
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (at + i * kStep < kWhole) early[i] = f.load_vector(kept, at + i * kStep);
+                }
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (at + i * kStep >= kWhole) break;
+                    f.store_vector(kept, at + i * kStep, results, early[i], uniform);
+                }
+            }
+        }
+        for (I32 at = kWhole + lane; at < F::kReduced; at += Lanes)
+            f.store(kept, at, results, f.load(kept, at));
+    }
+}
+
+}  // namespace stretto::device
