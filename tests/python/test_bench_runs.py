@@ -1,5 +1,6 @@
 """How a benchmark runs its processes, with workers that only pretend to measure."""
 
+import dataclasses
 import io
 import json
 import os
@@ -14,7 +15,7 @@ from stretto.bench.systems import Case
 
 SYSTEMS = ("eager", "Stretto")
 CASE = Case("SmolLM2-135M", 1, 128)
-TRAIN = train.Options(processes=2, rounds=3, updates=10, flops=1e12, limit=5)
+TRAIN = train.Options(processes=2, rounds=3, updates=10, flops=1e12, limit=5, together=False)
 DECODE = decode.Options(processes=2, rounds=3, steps=50, bandwidth=1e6, limit=5, together=True)
 LOSSES = [4.0, 3.0, 2.0]
 LOGITS = torch.rand(1, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 1
@@ -96,6 +97,26 @@ def test_every_process_is_timed_in_every_round(monkeypatch, kind):
     assert median(rows["Stretto"]) == (2.0 if kind is train else 2000.0)
     assert script.asked.count(("Stretto", "time")) == 6
     assert not script.open
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_systems_compile_one_after_the_other_or_together(monkeypatch, together):
+    script = Script(monkeypatch)
+    sent = []
+    start = script.start
+
+    def started(module, system, case, log):
+        worker = start(module, system, case, log)
+        send = worker.send
+        worker.send = lambda command: (sent.append((system, len(script.asked))), send(command))
+        return worker
+
+    monkeypatch.setattr(train, "WorkerProcess", started)
+    rows = []
+    train.measure("mlp", SYSTEMS, dataclasses.replace(TRAIN, together=together), io.StringIO(), rows)
+    assert all(row.fault is None for row in rows)
+    answers_before = [count for system, count in sent if system == "Stretto"]
+    assert answers_before == ([0, 0] if together else [3, 3])
 
 
 @KINDS

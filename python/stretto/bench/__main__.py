@@ -32,7 +32,12 @@ def main() -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     options = train.Options(
-        arguments.processes, arguments.rounds, arguments.updates, arguments.flops, arguments.limit
+        arguments.processes,
+        arguments.rounds,
+        arguments.updates,
+        arguments.flops,
+        arguments.limit,
+        arguments.together,
     )
     results.interrupt_after(arguments.stop_after)
     with open(arguments.log, "w") as log:
@@ -144,6 +149,9 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         type=float,
         default=600,
         help="seconds that a system may take to compile, or for one timing",
+    )
+    add(
+        "--together", action="store_true", help="let systems compile beside one another: faster on many cores"
     )
     add("--json", type=Path, help="write a list of objects, one for each workload and system")
     _add_stopping(add)

@@ -8,6 +8,7 @@ weights and has the same optimizer.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class Options:
     updates: int  #: of one timing, at least
     flops: float  #: 16-bit operations per second of this GPU's tensor cores
     limit: float  #: seconds that a system may take to compile, to be checked, or for one timing
+    together: bool  #: systems compile beside one another
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def measure(key: str, systems: Sequence[str], options: Options, log: IO[str], ro
         for name, group in workers.items():
             count = 1 if name == REFERENCE else options.processes
             group += [WorkerProcess("train_worker", name, key, log) for _ in range(count)]
-        _start(workers, found, options.limit)
+        _start(workers, found, options)
         _check(WORKLOADS[key].updates_of_a_launch, workers, found, options.limit)
         close_all(workers.pop(REFERENCE))
         command = f"time {options.updates}"
@@ -85,20 +87,28 @@ def measure(key: str, systems: Sequence[str], options: Options, log: IO[str], ro
         rows += [_row(WORKLOADS[key], name, found, options) for name in systems]
 
 
-def _start(workers: dict[str, list[WorkerProcess]], found: Findings, limit: float) -> None:
-    """One system after the other, its processes together: compilers share the processor badly."""
-    for name, group in workers.items():
-        try:
-            for worker in group:
-                worker.send("start")
-            answers = [worker.answer(limit) for worker in group]
-        except WorkerFailed as failure:
-            found.faults[name] = str(failure)
-            close_all(group)  # the others of the system must not run on beside those that are timed
-            continue
-        found.updates[name] = answers[0]["updates"]
-        seconds = max(answer["seconds"] for answer in answers)
-        print(f"  {name}: {seconds:.0f} s to compile", file=sys.stderr, flush=True)
+def _start(workers: dict[str, list[WorkerProcess]], found: Findings, options: Options) -> None:
+    """One system after the other, its processes together: compilers share few processors badly."""
+    waiting = [list(workers)] if options.together else [[name] for name in workers]
+    for names in waiting:
+        for name in names:
+            with contextlib.suppress(WorkerFailed):  # its answer says so
+                for worker in workers[name]:
+                    worker.send("start")
+        for name in names:
+            _take_answers(name, workers[name], found, options.limit)
+
+
+def _take_answers(name: str, group: list[WorkerProcess], found: Findings, limit: float) -> None:
+    try:
+        answers = [worker.answer(limit) for worker in group]
+    except WorkerFailed as failure:
+        found.faults[name] = str(failure)
+        close_all(group)  # the others of the system must not run on beside those that are timed
+        return
+    found.updates[name] = answers[0]["updates"]
+    seconds = max(answer["seconds"] for answer in answers)
+    print(f"  {name}: {seconds:.0f} s to compile", file=sys.stderr, flush=True)
 
 
 def _check(updates: int, workers: dict[str, list[WorkerProcess]], found: Findings, limit: float) -> None:
