@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fuse/joined_stores.h"
+#include "fuse/touches.h"
 
 namespace stretto {
 namespace {
@@ -140,55 +141,58 @@ std::optional<IndexMap> places(const IndexMap& from, const IndexMap& to, std::in
 
 class Joiner {
 public:
-    explicit Joiner(RegionGraph& graph) : graph_(graph) {}
+    explicit Joiner(RegionGraph& graph) : graph_(graph), touches_(graph) {}
 
     /// Moves the stores of all pieces, or of none.
     [[nodiscard]] bool join(std::size_t r) {
-        const auto* map = std::get_if<MapRegion>(&graph_.regions[r].body);
+        auto* map = std::get_if<MapRegion>(&graph_.regions[r].body);
         if (map == nullptr || map->stores.size() != 1) return false;
         const Store& store = map->stores.front();
-        const bool plain = store.indices.empty() && !store.target.map.masked() &&
-                           buffer(store.target).role == BufferRole::Arena &&
-                           accesses_of(store.target.source, true).size() == 1;
-        const auto dim = plain && !store.expr.accesses.empty() ? joined_dim(store.expr) : std::nullopt;
-        if (!dim) return false;
-        std::vector<std::pair<Access*, Access>> moved;
+        if (!store.indices.empty() || store.target.map.masked() || store.expr.accesses.empty()) return false;
+        const auto dim = joined_dim(store.expr);
+        if (!dim || !touches_.is_filled_by(store.target.source, r)) return false;
+        std::vector<Moved> moved;
         for (const Piece& piece : pieces_of(store.expr, *dim, map->space[*dim])) {
-            const auto writers = accesses_of(piece.access->source, true);
-            const bool own = buffer(*piece.access).role == BufferRole::Arena && writers.size() == 1 &&
-                             accesses_of(piece.access->source, false).size() == 1 &&
-                             piece.access->source != store.target.source;
-            auto target = own ? target_of(*writers.front(), piece, store.target, *dim) : std::nullopt;
-            if (!target) return false;
-            moved.emplace_back(writers.front(), std::move(*target));
+            auto move = moved_store(r, piece, store.target, *dim);
+            if (!move) return false;
+            moved.push_back(std::move(*move));
         }
         if (moved.empty()) return false;
-        for (auto& [writer, target] : moved) *writer = std::move(target);
-        std::get<MapRegion>(graph_.regions[r].body).stores.clear();
+        for (const auto& [writer, buffer, target] : moved) {
+            change_accesses(graph_.regions[writer], [&](Access& access) {
+                if (access.source == buffer) access = target;
+            });
+            touches_.update(writer);
+        }
+        map->stores.clear();
+        touches_.update(r);
         return true;
     }
 
 private:
-    [[nodiscard]] const Buffer& buffer(const Access& access) const { return graph_[BufferId(access.source)]; }
+    /// A region's only access of a buffer, and what takes its place.
+    struct Moved {
+        std::size_t region;
+        std::int32_t buffer;
+        Access target;
+    };
 
-    /// All stores to a buffer, or all loads of it. Partial results of attention are more than their access says.
-    std::vector<Access*> accesses_of(std::int32_t buffer, bool write) {
-        std::vector<Access*> found;
-        for (Region& region : graph_.regions) {
-            if (write && std::holds_alternative<AttentionRegion>(region.body)) continue;
-            std::set<const Access*> writes;
-            for (const Use& use : uses(region)) {
-                if (use.write) writes.insert(use.access);
-            }
-            change_accesses(region, [&](Access& access) {
-                if (access.source == buffer && (writes.count(&access) != 0) == write)
-                    found.push_back(&access);
-            });
-        }
-        return found;
+    /// Nothing where a piece is not for the map alone, or cannot be stored where that has it.
+    [[nodiscard]] std::optional<Moved> moved_store(std::size_t reader, const Piece& piece,
+                                                   const Access& joined, std::size_t dim) const {
+        const std::int32_t buffer = piece.access->source;
+        if (!touches_.is_for(buffer, reader)) return std::nullopt;
+        const auto writer = touches_.last_writer(buffer, reader);
+        // Partial results of attention are more than their access says.
+        if (!writer || std::holds_alternative<AttentionRegion>(graph_.regions[*writer].body))
+            return std::nullopt;
+        const Touch& touch = touches_.of(*writer).at(buffer);
+        if (!touch.access || touch.reads || !touches_.of(reader).at(buffer).access) return std::nullopt;
+        auto target = target_of(*touch.access, piece, joined, dim);
+        if (!target) return std::nullopt;
+        return Moved{*writer, buffer, std::move(*target)};
     }
 
-    /// What takes the place of the store `writer` of a piece.
     [[nodiscard]] std::optional<Access> target_of(const Access& writer, const Piece& piece,
                                                   const Access& joined, std::size_t dim) const {
         // A wider element would have lost the piece's rounding.
@@ -197,13 +201,14 @@ private:
         const auto from = sliced(normalized(piece.access->map), dim, piece.along.begin, piece.along.size());
         const auto to = sliced(normalized(joined.map), dim, piece.along.begin, piece.along.size());
         if (!from || !to) return std::nullopt;
-        const auto inner = places(*from, *to, volume(buffer(writer).shape));
+        const auto inner = places(*from, *to, volume(graph_[BufferId(writer.source)].shape));
         auto map = inner ? composed(writer.map, inner->shape(), *inner) : std::nullopt;
         if (!map) return std::nullopt;
         return Access{joined.source, joined.type, std::move(*map), {}};
     }
 
     RegionGraph& graph_;
+    Touches touches_;
 };
 
 }  // namespace
@@ -211,7 +216,7 @@ private:
 void store_pieces_joined(RegionGraph& graph) {
     Joiner joiner(graph);
     bool any = false;
-    // Of what is joined twice the outer map comes last: the inner one then stores its pieces where that wants them.
+    // Of what is joined twice the outer map goes: the inner one stores where that would have.
     for (std::size_t r = graph.regions.size(); r-- > 0;) any |= joiner.join(r);
     if (any) remove_empty(graph);
 }

@@ -11,14 +11,13 @@
 #include "fuse/passes.h"
 #include "fuse/reduce_lanes.h"
 #include "fuse/touches.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 namespace {
 
 /// Each has registers of every lane.
 constexpr std::size_t kMostReductions = 4;
-/// Longer terms are not worth the loads that they save.
-constexpr std::size_t kMostNodes = 256;
 
 const ReduceRegion* reduce_of(const Region& region) { return std::get_if<ReduceRegion>(&region.body); }
 
@@ -34,11 +33,10 @@ bool is_same_order(const ReduceLanes& a, const ReduceLanes& b) {
 
 /// Does the access move along a row?
 bool moves(const Access& access, std::int32_t kept) {
-    const auto first = access.map.dims.begin() + kept;
-    return std::any_of(first, access.map.dims.end(), [](const std::vector<Atom>& digits) {
-        return std::any_of(digits.begin(), digits.end(),
-                           [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
-    });
+    for (auto d = static_cast<std::size_t>(kept); d < access.map.rank(); ++d) {
+        if (moves_along(access.map, d)) return true;
+    }
+    return false;
 }
 
 /// Do terms of both read the same elements of a row?
@@ -131,7 +129,7 @@ private:
         ReduceRegion result = *a;
         for (const Store& store : map->stores) {
             Store of_row{store.target, with_values_of(a->stores, store.expr), {}};
-            if (!store.indices.empty() || of_row.expr.nodes.size() > kMostNodes) return false;
+            if (!store.indices.empty() || of_row.expr.nodes.size() > kMostJoinedNodes) return false;
             result.element_stores.push_back(std::move(of_row));
         }
         std::erase_if(result.stores,
@@ -206,7 +204,7 @@ private:
         std::iota(numbers.begin(), numbers.end(), first.reductions.size());
         for (const Reduction& reduction : second.reductions) {
             Expr term = with_values_of(first.stores, renumbered(reduction.term, numbers));
-            if (term.nodes.size() > kMostNodes) return std::nullopt;
+            if (term.nodes.size() > kMostJoinedNodes) return std::nullopt;
             result.reductions.push_back({reduction.op, std::move(term)});
         }
         std::vector<Store> later = second.stores;
@@ -216,7 +214,7 @@ private:
         result.stores = std::move(*stores);
         for (Store store : second.element_stores) {
             store.expr = with_values_of(first.stores, renumbered(store.expr, numbers));
-            if (store.expr.nodes.size() > kMostNodes) return std::nullopt;
+            if (store.expr.nodes.size() > kMostJoinedNodes) return std::nullopt;
             result.element_stores.push_back(std::move(store));
         }
         sort_by_pass(result);

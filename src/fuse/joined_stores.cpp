@@ -5,9 +5,6 @@
 namespace stretto {
 namespace {
 
-/// Longer stores are not worth the loads that they save.
-constexpr std::size_t kMostNodes = 256;
-
 bool reads(const Expr& expr, std::int32_t buffer) {
     return std::any_of(expr.accesses.begin(), expr.accesses.end(),
                        [&](const Access& access) { return access.source == buffer; });
@@ -61,7 +58,7 @@ std::optional<std::vector<Store>> joined_stores(const std::vector<Store>& first,
     std::vector<Store> stores = first;
     for (Store store : second) {
         store.expr = with_values_of(first, store.expr);
-        if (store.expr.nodes.size() > kMostNodes) return std::nullopt;
+        if (store.expr.nodes.size() > kMostJoinedNodes) return std::nullopt;
         stores.push_back(std::move(store));
     }
     std::erase_if(stores, [&](const Store& store) { return dropped(store.target.source); });

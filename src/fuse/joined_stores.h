@@ -8,6 +8,9 @@
 
 namespace stretto {
 
+/// Longer expressions are not worth the loads that joining saves.
+inline constexpr std::size_t kMostJoinedNodes = 256;
+
 /// `expr` with every load of a buffer that one of the `stores` fills replaced by what it puts there, element for element. What
 /// takes a load's place reads the elements from before all stores.
 [[nodiscard]] Expr with_values_of(const std::vector<Store>& stores, const Expr& expr);

@@ -35,12 +35,8 @@ const Access* plain_left_side(const MatMulRegion& region) {
 }
 
 bool has_ragged_rows(const MatMulRegion& region) {
-    const auto differ = [](const Access& bound) {
-        const auto& digits = bound.map.dims[1];
-        return std::any_of(digits.begin(), digits.end(),
-                           [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
-    };
-    return region.ragged && (differ(region.ragged->begin) || differ(region.ragged->end));
+    return region.ragged &&
+           (moves_along(region.ragged->begin.map, 1) || moves_along(region.ragged->end.map, 1));
 }
 
 std::optional<PlainOperand> plain_weights(const MatMulRegion& region) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/index_groups.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -38,7 +39,7 @@ private:
         if (same != known_.end()) return same->second;
         const std::int64_t length = volume(reduction.reduce->extents);
         const bool along_rows = length == space_[3] && access.indirect.empty() && !access.map.masked() &&
-                                !varies(access.map, 2) && !varies(access.map, 3);
+                                !moves_along(access.map, 2) && !moves_along(access.map, 3);
         if (!along_rows) throw Inexpressible{access.source};
         // The position of (result coordinate, reduced coordinate) in the row-major space of the term.
         IndexMap view = access.map;
@@ -59,11 +60,6 @@ private:
         const int number = static_cast<int>(result_.stats.size()) - 1;
         known_.emplace_back(access, number);
         return number;
-    }
-
-    static bool varies(const IndexMap& map, std::size_t dim) {
-        return std::any_of(map.dims[dim].begin(), map.dims[dim].end(),
-                           [](const Atom& a) { return a.extent > 1 && a.stride != 0; });
     }
 
     /// If every use of Stat(j) goes through one and the same scalar expression of it, that becomes its finish.

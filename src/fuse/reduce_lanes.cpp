@@ -24,12 +24,6 @@ std::size_t last_dim(const Shape& space, std::size_t begin, std::size_t end) {
     return end;
 }
 
-bool moves(const Access& access, std::size_t dim) {
-    const auto& digits = access.map.dims[dim];
-    return std::any_of(digits.begin(), digits.end(),
-                       [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
-}
-
 bool steps(const Access& access, std::size_t dim) {
     const Atom last = normalized(access.map).dims[dim].back();
     return last.extent > 1 && last.stride == 1;
@@ -41,7 +35,8 @@ bool lies_in_columns(const Expr& term, std::size_t outer, std::size_t inner) {
     std::int64_t by_result = 0;
     bool shares_terms = true;
     for (const Access& access : term.accesses) {
-        const bool own = !access.indirect.empty() || (moves(access, outer) && moves(access, inner));
+        const bool own =
+            !access.indirect.empty() || (moves_along(access.map, outer) && moves_along(access.map, inner));
         shares_terms = shares_terms && !own;
         if (own) by_result += static_cast<int>(steps(access, outer)) - static_cast<int>(steps(access, inner));
     }

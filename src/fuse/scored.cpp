@@ -5,6 +5,7 @@
 
 #include "fuse/band.h"
 #include "fuse/product_operand.h"
+#include "graph/index_groups.h"
 #include "graph/inline.h"
 
 namespace stretto {
@@ -14,11 +15,6 @@ constexpr std::int32_t kMostStages = 3;
 constexpr std::int32_t kLeastStages = 2;
 /// Registers of one thread for fragments; with more, what else the main loop needs would spill.
 constexpr std::int64_t kMostRegisters = 128;
-
-bool moves(const IndexMap& map, std::size_t dim) {
-    return std::any_of(map.dims[dim].begin(), map.dims[dim].end(),
-                       [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
-}
 
 /// A sum over [b, r, n, c], and how these coordinates lie in the row-major iteration space of its operation.
 struct Sum {
@@ -132,16 +128,17 @@ private:
 
     std::optional<Score> score_through(const Access& access, const Contract& contract) {
         const std::int64_t depth = contract.space[3];
-        if (!access.indirect.empty() || access.map.masked() || moves(access.map, kScoredColumn))
+        if (!access.indirect.empty() || access.map.masked() || moves_along(access.map, kScoredColumn))
             return std::nullopt;
         if (region_.scores.empty()) region_.space[kScoredDepth] = depth;
         if (depth != region_.space[kScoredDepth]) return std::nullopt;
         auto left = side(access.map, contract, contract.a);
         auto right = side(access.map, contract, contract.b);
         if (!left || !right) return std::nullopt;
-        if (moves(left->map, kScoredContext)) std::swap(left, right);
-        const bool sides_differ = moves(left->map, kScoredRow) && !moves(left->map, kScoredContext) &&
-                                  moves(right->map, kScoredContext) && !moves(right->map, kScoredRow);
+        if (moves_along(left->map, kScoredContext)) std::swap(left, right);
+        const bool sides_differ =
+            moves_along(left->map, kScoredRow) && !moves_along(left->map, kScoredContext) &&
+            moves_along(right->map, kScoredContext) && !moves_along(right->map, kScoredRow);
         if (!sides_differ) return std::nullopt;
         if (!is_plain(*left, kScoredRow, kScoredDepth) || !is_plain(*right, kScoredContext, kScoredDepth))
             return std::nullopt;
@@ -178,7 +175,7 @@ private:
             return out.cast(out.acc(number), node.type);
         });
         for (Access& access : own.accesses) {
-            if (moves(access.map, kScoredColumn)) return false;
+            if (moves_along(access.map, kScoredColumn)) return false;
             access.map.dims.push_back({atom(region_.space[kScoredDepth], 0)});
         }
         return true;
@@ -186,7 +183,7 @@ private:
 
     bool take_factor(const Sum& sum) {
         auto factor = through_view(*sum.factor, sum.coordinates, sum.iteration);
-        if (!factor || moves(factor->map, kScoredRow)) return false;
+        if (!factor || moves_along(factor->map, kScoredRow)) return false;
         factor->map.dims.push_back({atom(region_.space[kScoredDepth], 0)});
         if (!is_plain(*factor, kScoredColumn, kScoredContext)) return false;
         region_.sums.front().factor = std::move(*factor);

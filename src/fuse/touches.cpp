@@ -88,6 +88,14 @@ bool Touches::is_for(std::int32_t buffer, std::size_t reader) const {
     return users.size() == 2 && users.count(reader) > 0 && !of_region_[reader].at(buffer).writes;
 }
 
+bool Touches::is_filled_by(std::int32_t buffer, std::size_t writer) const {
+    if (graph_.buffers[static_cast<std::size_t>(buffer)].role != BufferRole::Arena) return false;
+    const std::set<std::size_t>& users = users_.at(buffer);
+    return std::all_of(users.begin(), users.end(), [&](std::size_t region) {
+        return of_region_[region].at(buffer).writes == (region == writer);
+    });
+}
+
 bool is_injective(const Access& access) {
     if (!access.indirect.empty() || access.map.masked()) return false;
     std::vector<Atom> digits;

@@ -41,6 +41,9 @@ public:
     /// Is the intermediate written by one region for `reader` alone?
     [[nodiscard]] bool is_for(std::int32_t buffer, std::size_t reader) const;
 
+    /// Is the intermediate written by that region and no other?
+    [[nodiscard]] bool is_filled_by(std::int32_t buffer, std::size_t writer) const;
+
     /// The region has changed.
     void update(std::size_t region);
 

@@ -34,12 +34,17 @@ bool moves_within_groups(const IndexMap& map, std::size_t dim, std::int64_t coun
            (plain.dims[dim].size() > 1 && last.extent % count != 0);
 }
 
+bool moves_along(const IndexMap& map, std::size_t dim) {
+    return std::any_of(map.dims[dim].begin(), map.dims[dim].end(),
+                       [](const Atom& digit) { return digit.extent > 1 && digit.stride != 0; });
+}
+
 bool is_uniform(const IndexMap& map) {
-    return !map.masked() &&
-           std::all_of(map.dims.begin(), map.dims.end(), [](const std::vector<Atom>& digits) {
-               return std::all_of(digits.begin(), digits.end(),
-                                  [](const Atom& digit) { return digit.extent == 1 || digit.stride == 0; });
-           });
+    if (map.masked()) return false;
+    for (std::size_t d = 0; d < map.rank(); ++d) {
+        if (moves_along(map, d)) return false;
+    }
+    return true;
 }
 
 }  // namespace stretto

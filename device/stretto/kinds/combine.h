@@ -67,6 +67,9 @@ struct ItemOf<0, List<First, Rest...>> {
     using Type = First;
 };
 
+/// How many of so many rounds are on their way together: counted ahead, they leave none to go one by one.
+constexpr int unrolled(I32 rounds) { return rounds < 1 ? 1 : rounds < 8 ? rounds : 8; }
+
 /// What a lane has combined of pass P: kWidth values of each reduction.
 template <class F, int P, int Width>
 struct Combined {
@@ -108,9 +111,8 @@ struct Combined {
     __device__ __forceinline__ void take_share(const F& f, I32 kept, I32 lane, const Acc* results) {
         constexpr I32 kWhole = F::kReduced - F::kReduced % F::kVector;  // terms of whole groups
         constexpr I32 kRound = Lanes * F::kVector;
-        constexpr I32 kRounds =
-            kWhole / kRound;  // in which all lanes have a group: counted ahead, they are unrolled
-        constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
+        constexpr I32 kRounds = kWhole / kRound;  // in which all lanes have a group
+        constexpr int kUnrolled = unrolled(kRounds);
 #pragma unroll kUnrolled
         for (I32 round = 0; round < kRounds; ++round)
             take<F::kVector>(f, kept, round * kRound + lane * F::kVector, results);

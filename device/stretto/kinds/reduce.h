@@ -89,9 +89,8 @@ struct ReduceColumns {
         constexpr I32 kColumns = abi::kReduceColumns;
         constexpr I32 kLanes = kColumns / F::kVector;  // that have the positions of one share
         constexpr I32 kShares = Config::kWarps * F::kVector;
-        constexpr I32 kRounds =
-            F::kReduced / kShares;  // in which all shares have a term: counted ahead, they are unrolled
-        constexpr int kUnrolled = kRounds < 1 ? 1 : kRounds < 8 ? kRounds : 8;
+        constexpr I32 kRounds = F::kReduced / kShares;  // in which all shares have a term
+        constexpr int kUnrolled = unrolled(kRounds);
         const F f{Operands(record, launch)};
         Acc* partial = reinterpret_cast<Acc*>(scratch<Config>());
         const I32 share = static_cast<I32>(threadIdx.x) / kLanes;

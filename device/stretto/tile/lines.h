@@ -111,6 +111,18 @@ private:
     static constexpr I32 kPanel = kLineElements<T>;
 };
 
+/// Calls body(round, piece) for this thread's pieces of a block of `Rows` rows.
+template <class Config, class T, I32 Rows, bool Column, class Body>
+__device__ __forceinline__ void for_each_piece(Body&& body) {
+    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+#pragma unroll
+    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
+        const StagedPiece<Config, T, Column> piece(round);
+        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+        body(round, piece);
+    }
+}
+
 /// Starts the copies of a block of `Rows` rows into shared memory at `block`; rows from `rows` on become zero, and so do
 /// values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
 /// same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address; at(0, 0) is one that
@@ -144,29 +156,21 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
 /// such, and their copies cost little more than an instruction each.
 template <class Config, class T, I32 Rows, bool Column, class At>
 __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
-    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
-#pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
-        const StagedPiece<Config, T, Column> piece(round);
-        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+    for_each_piece<Config, T, Rows, Column>([&](I32, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k))
                      : "memory");
-    }
+    });
 }
 
 /// As stage_whole_block, where rows for which `counts(round)` does not hold become zero.
 template <class Config, class T, I32 Rows, class Counts, class At>
 __device__ __forceinline__ void stage_whole_rows(U32 block, const Counts& counts, const At& at) {
-    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
-#pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
-        const StagedPiece<Config, T, false> piece(round);
-        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+    for_each_piece<Config, T, Rows, false>([&](I32 round, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k)), "r"(counts(round) ? 16 : 0)
                      : "memory");
-    }
+    });
 }
 
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
