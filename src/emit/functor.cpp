@@ -251,10 +251,10 @@ private:
         ensure(left_lies && weights_lie, "a product in tiles has an operand that is not plain");
         for (const CudaMember& member :
              {constant("kTileRows", region.tile.rows), constant("kTileColumns", region.tile.columns),
-              constant("kStages", region.tile.stages), flag("kLeftColumn", left_lies->column),
-              constant("kLeftGrain", left_lies->grain), flag("kWeightColumn", weights_lie->column),
-              constant("kWeightGrain", weights_lie->grain), flag("kRagged", region.ragged.has_value()),
-              flag("kRaggedRows", has_ragged_rows(region))}) {
+              constant("kStages", region.tile.stages), constant("kRowLines", row_lines(region)),
+              flag("kLeftColumn", left_lies->column), constant("kLeftGrain", left_lies->grain),
+              flag("kWeightColumn", weights_lie->column), constant("kWeightGrain", weights_lie->grain),
+              flag("kRagged", region.ragged.has_value()), flag("kRaggedRows", has_ragged_rows(region))}) {
             kind_.functor.constants.push_back(member);
         }
         const std::string batch = coordinate("b", region.space[0]);

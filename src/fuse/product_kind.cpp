@@ -7,6 +7,9 @@ namespace {
 
 /// Each weight's sums stay in registers while a panel's pieces pass.
 constexpr std::size_t kMostPanelWeights = 8;
+/// A block of a small tile has so many lines of both operands at most, and a row so many of them.
+constexpr std::int64_t kSmallBlockLines = 128;
+constexpr std::int64_t kMostRowLines = 4;
 
 }  // namespace
 
@@ -23,6 +26,22 @@ abi::ProductKind product_kind(const MatMulRegion& region) {
     const bool panels = is_narrow_float(region.a_type) && size_of(region.a_type) == 2 && same_type &&
                         region.space[3] % abi::kChunk == 0 && region.weights.size() <= kMostPanelWeights;
     return panels ? abi::ProductKind::Panels : abi::ProductKind::Rows;
+}
+
+std::int64_t most_row_lines(DType type, std::int64_t rows) {
+    if (type != DType::F32) return 1;
+    std::int64_t lines = kMostRowLines;
+    while (lines > 1 && lines * rows > kSmallBlockLines) lines /= 2;
+    return lines;
+}
+
+std::int64_t row_lines(const MatMulRegion& region) {
+    const auto weights = static_cast<std::int64_t>(region.weights.size());
+    const std::int64_t line = abi::kLineBytes / static_cast<std::int64_t>(size_of(region.a_type));
+    const std::int64_t whole = (region.space[3] + line - 1) / line;
+    std::int64_t lines = most_row_lines(region.a_type, region.tile.rows + weights * region.tile.columns);
+    while (lines > 1 && whole % lines != 0) lines /= 2;
+    return lines;
 }
 
 std::int64_t rows_per_load(const MatMulRegion& region) {

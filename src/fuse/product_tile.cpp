@@ -13,24 +13,26 @@
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kMostStages = 6;
-constexpr std::int64_t kLeastStages =
+constexpr std::int32_t kMostStages = 6;
+constexpr std::int32_t kLeastStages =
     3;  ///< one being read, one being written, one that the slowest warp still reads
-/// The results of all warps, each with a tile of its own however small, are laid out where the stages were.
-constexpr std::int64_t kLeastScalarStages = 5;
 /// Sums of one thread, in registers: more would spill. Warp groups read operands from shared memory, other tensor-core
 /// products from registers; a loader's warp takes registers from all.
 constexpr std::int64_t kMostSums = 128;
 constexpr std::int64_t kMostSumsBesideLoader = 96;
 constexpr std::int64_t kMostPortableSums = 64;
-/// A warp of a tile of F32 products has so many rows and columns at least.
+/// A warp of a tile of F32 products has so many rows and columns, if the tile has.
 constexpr std::int64_t kScalarSide = 32;
 /// A block has so many groups of k for them to share.
 constexpr std::int32_t kMostScalarWarps = 8;
 /// Shared caches deliver more than memory.
 constexpr double kCacheSpeed = 1.3;
 /// What a task costs besides its product, in units of Machine::load_latency_us: filling the stages, storing the results.
+/// Small tiles load what their results need beside the stages.
 constexpr double kEnds = 6;
+constexpr double kSmallEnds = 3;
+/// A small tile has so many results at most: one group of neighbours for each thread.
+constexpr std::int64_t kSmallTile = 1024;
 /// A part of k has whole blocks, and several of them.
 constexpr std::int64_t kPartMultiple = 64;
 constexpr std::int64_t kLeastPart = 192;
@@ -67,12 +69,11 @@ public:
     /// The cut of least time in at most so many parts; without a tile where none fits.
     [[nodiscard]] Cut best(std::int64_t most_parts) const {
         Cut best;
-        for (const std::int32_t rows : {32, 64, 128}) {
-            for (const std::int32_t columns : {32, 64, 128, 192, 256}) {
+        for (const std::int32_t rows : {16, 32, 64, 128}) {
+            for (const std::int32_t columns : {8, 16, 32, 64, 128, 192, 256}) {
                 const ProductTile tile{rows, columns, stages(rows, columns)};
                 if (!(scalar_ ? fits_lanes(tile) : fits_tensor_cores(tile))) continue;
-                if (tile.stages < (scalar_ ? kLeastScalarStages : kLeastStages) || sums(tile) > most_sums_)
-                    continue;
+                if (tile.stages < kLeastStages || sums(tile) > most_sums_) continue;
                 for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
                     const std::int64_t depth =
                         parts == 1 ? region_.space[3]
@@ -87,20 +88,32 @@ public:
     }
 
 private:
-    [[nodiscard]] std::int32_t stages(std::int64_t rows, std::int64_t columns) const {
-        std::int64_t stages = kMostStages;
-        while (stages > 0 && abi::tiles_scratch(rows, columns, weights_, stages) > bytes_) --stages;
-        return static_cast<std::int32_t>(stages);
+    [[nodiscard]] std::int32_t stages(std::int32_t rows, std::int32_t columns) const {
+        std::int32_t stages = kMostStages;
+        const std::int64_t lines = most_row_lines(region_.a_type, rows + weights_ * columns);
+        while (stages > 0 && abi::tiles_scratch(rows, columns, weights_, stages * lines) > bytes_) --stages;
+        return stages;
     }
 
     [[nodiscard]] std::int64_t sums(const ProductTile& tile) const {
         constexpr std::int64_t kLanes = 32;
         const std::int64_t each = tile.rows * tile.columns / (machine_.consumer_warps * kLanes);
-        return std::max(each, scalar_ ? kScalarSide * kScalarSide / kLanes : 1) * weights_;
+        const std::int64_t side = std::min<std::int64_t>(tile.rows, kScalarSide) *
+                                  std::min<std::int64_t>(tile.columns, kScalarSide);
+        return std::max(each, scalar_ ? side / kLanes : 1) * weights_;
     }
 
+    /// As ScalarTile deals a tile to warps. The results of all warps are laid out where the stages were.
     [[nodiscard]] bool fits_lanes(const ProductTile& tile) const {
-        return tile.rows <= machine_.consumer_warps * kScalarSide;
+        const std::int64_t rows = std::min<std::int64_t>(tile.rows, kScalarSide);
+        const std::int64_t down = tile.rows / rows;
+        const std::int64_t warps = machine_.consumer_warps;
+        if (down > warps) return false;
+        const std::int64_t across =
+            std::min(warps / down, std::max<std::int64_t>(tile.columns / kScalarSide, 1));
+        if (warps % (down * across) != 0 || tile.columns % (across * 8) != 0) return false;
+        const std::int64_t results = warps * rows * (tile.columns / across + 8) * weights_;
+        return results * 4 <= tile.stages * (tile.rows + weights_ * tile.columns) * abi::kLineBytes;
     }
 
     [[nodiscard]] static bool fits_tensor_cores(const ProductTile& tile) {
@@ -120,9 +133,13 @@ private:
         const double bytes = (tile.rows + columns) * static_cast<double>(size_of(region_.a_type));
         const double cache = kCacheSpeed * machine_.bandwidth;
         const double rate = scalar_ ? machine_.flops : machine_.tensor_flops;
-        const double each = std::max(operations / rate, bytes * machine_.workers / cache);
-        const double ends = machine_.task_us + kEnds * machine_.load_latency_us;
-        const double rounds = std::ceil(std::ceil(parts) * tiles / machine_.workers);
+        const double all = std::ceil(parts) * tiles;
+        // The few workers of a small exact product have the shared cache for themselves.
+        const double sharing = scalar_ ? std::min<double>(all, machine_.workers) : machine_.workers;
+        const double each = std::max(operations / rate, bytes * sharing / cache);
+        const bool small = scalar_ && tile.rows * tile.columns <= kSmallTile;
+        const double ends = machine_.task_us + (small ? kSmallEnds : kEnds) * machine_.load_latency_us;
+        const double rounds = std::ceil(all / machine_.workers);
         const double product = rounds * (static_cast<double>(std::min(depth, k)) * each + ends);
         if (depth >= k) return product;
         const double sums = 4 * static_cast<double>(batch * m * n * weights_) * std::ceil(parts);

@@ -243,7 +243,8 @@ std::int64_t scratch_bytes(const Region& region, const std::array<Range, 4>& til
     if (const auto* matmul = std::get_if<MatMulRegion>(&region.body)) {
         const auto weights = static_cast<long long>(matmul->weights.size());
         if (product_kind(*matmul) == abi::ProductKind::Tiles) {
-            return abi::tiles_scratch(matmul->tile.rows, matmul->tile.columns, weights, matmul->tile.stages);
+            return abi::tiles_scratch(matmul->tile.rows, matmul->tile.columns, weights,
+                                      matmul->tile.stages * row_lines(*matmul));
         }
         const bool wide = matmul->a_type == DType::F64;
         return abi::matmul_scratch({tile[1].size(), tile[2].size(), staged_depth(*matmul, warps),

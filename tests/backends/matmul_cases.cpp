@@ -252,6 +252,12 @@ void add_tiles(std::vector<Case>& cases) {
             cases.push_back(in_tiles(DType::BF16, {1, 80, 264, 72}, left, weight, {128, 256, 4}));
             cases.push_back(in_tiles(DType::F32, {2, 40, 72, 100}, left, weight, {32, 32, 6}));
             cases.push_back(in_tiles(DType::F32, {1, 65, 67, 33}, left, weight, {64, 64, 5}));
+            // Small tiles: blocks of four, two and one lines a row; whole ones, and rows, columns and k that end within.
+            cases.push_back(in_tiles(DType::F32, {1, 64, 40, 256}, left, weight, {16, 8, 6}));
+            cases.push_back(in_tiles(DType::F32, {2, 19, 21, 130}, left, weight, {16, 8, 3}));
+            cases.push_back(in_tiles(DType::F32, {1, 40, 50, 64}, left, weight, {16, 32, 6}));
+            cases.push_back(in_tiles(DType::F32, {1, 36, 20, 385}, left, weight, {32, 16, 4}));
+            cases.push_back(in_tiles(DType::F32, {1, 33, 17, 90}, left, weight, {16, 16, 6}));
             cases.push_back(in_tiles(DType::F32, {1, 132, 134, 66}, left, weight, {128, 128, 5}));
         }
         cases.push_back(in_tiles(DType::BF16, {1, 128, 192, 128}, left, left, {128, 192, 3}));
@@ -260,6 +266,7 @@ void add_tiles(std::vector<Case>& cases) {
     cases.push_back(in_tiles(DType::F16, {1, 64, 200, 64}, Layout::Rows, Layout::Columns, {128, 192, 3}));
     cases.push_back(in_tiles(DType::BF16, {1, 80, 72, 200}, Layout::Rows, Layout::Rows, {128, 64, 4}, 2));
     cases.push_back(in_tiles(DType::F32, {1, 36, 72, 70}, Layout::Rows, Layout::Columns, {32, 64, 5}, 2));
+    cases.push_back(in_tiles(DType::F32, {1, 20, 12, 256}, Layout::Columns, Layout::Rows, {16, 8, 6}, 2));
     for (const Layout weight : {Layout::Rows, Layout::Columns}) {
         cases.push_back(ragged({1, 140, 72, 200}, Layout::Rows, weight, true));
         cases.push_back(ragged({6, 66, 72, 200}, Layout::Rows, weight, false));

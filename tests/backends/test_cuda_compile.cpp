@@ -150,7 +150,8 @@ TEST_P(CudaCompile, BuildsExactProductsOfManyRowsWithoutSpills) {
     const BufferId x = plan.buffer("x", DType::F32, {1024, 3072}, BufferRole::Input);
     const BufferId w = plan.buffer("w", DType::F32, {768, 3072}, BufferRole::Parameter);
     int number = 0;
-    for (const ProductTile& tile : {ProductTile{32, 32, 6}, {32, 128, 5}, {64, 64, 5}, {128, 128, 5}}) {
+    for (const ProductTile& tile :
+         {ProductTile{16, 8, 6}, {16, 32, 6}, {32, 32, 6}, {32, 128, 5}, {64, 64, 5}, {128, 128, 5}}) {
         for (const bool columns : {false, true}) {
             const std::string name = "y" + std::to_string(number++);
             const BufferId y = plan.buffer(name, DType::F32, {1024, 768}, BufferRole::Output);

@@ -10,7 +10,8 @@ namespace stretto::device {
 
 /// Product of many rows, whose operands are copied to shared memory as they lie in memory: blocks of k in several stages,
 /// so that the copies of later blocks run beside the products of one. Each result is summed in ascending k by one warp.
-/// F: kB, kM, kK, kWeights, kTileRows, kTileColumns, kStages, Left (element), Acc; of each operand whether its rows are
+/// F: kB, kM, kK, kWeights, kTileRows, kTileColumns, kStages, kRowLines (of a row in a block: more than 1 only of F32), Left
+/// (element), Acc; of each operand whether its rows are
 /// neighbours (kLeftColumn, kWeightColumn) and how many elements always lie together (kLeftGrain, kWeightGrain), and
 /// the address of an element: left_at(b, m, k), weight_at(Number<j>, b, n, k); load and store as for MatMul. Where kRagged,
 /// only begin(b, m) <= k < end(b, m) counts, which differ between rows of a batch where kRaggedRows. Where kRest, columns end
@@ -18,9 +19,10 @@ namespace stretto::device {
 template <class F>
 class MatMulTiles {
     using Element = typename F::Left;
-    static constexpr I32 kDepth = kLineElements<Element>;
-    static constexpr U32 kLeftBytes = F::kTileRows * abi::kLineBytes;
-    static constexpr U32 kWeightBytes = F::kTileColumns * abi::kLineBytes;
+    static constexpr I32 kRowLines = F::kRowLines;
+    static constexpr I32 kDepth = kLineElements<Element> * kRowLines;
+    static constexpr U32 kLeftBytes = F::kTileRows * kRowLines * abi::kLineBytes;
+    static constexpr U32 kWeightBytes = F::kTileColumns * kRowLines * abi::kLineBytes;
     static constexpr U32 kStageBytes = kLeftBytes + F::kWeights * kWeightBytes;
 
     template <class Config>
@@ -39,11 +41,12 @@ class MatMulTiles {
     };
     template <class Config>
     struct Choice<Config, float> {
-        using Type =
-            ScalarTile<Config, float, F::kTileRows, F::kTileColumns, F::kLeftColumn, F::kWeightColumn>;
+        using Type = ScalarTile<Config, float, F::kTileRows, F::kTileColumns, F::kLeftColumn,
+                                F::kWeightColumn, kRowLines>;
     };
     template <class Config>
     using Chosen = typename Choice<Config, Element>::Type;
+    using Early = typename EarlyOf<F>::Type;
 
 public:
     /// Do products run beside what follows their start (wgmma)?
@@ -57,11 +60,19 @@ public:
         const MatMulTile<F> tile(record);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
             typename Chosen<Config>::Sums sums[F::kWeights] = {};
-            multiply<Config>(f, b, tile, sums);
-            lay_out<Config>(sums);
             if constexpr (kRunsAhead<Config>) {
+                multiply<Config>(f, b, tile, sums, [] {});
+                lay_out<Config>(sums);
                 store_apart<Config>(record, launch_parameter(), b);
+            } else if constexpr (Rounds<Config>::kOwn == 1) {
+                // All that a thread's results load is on its way beside the first blocks.
+                Ends<Config> ends;
+                multiply<Config>(f, b, tile, sums, [&] { ends.load(f, b, tile); });
+                lay_out<Config>(sums);
+                store<Config>(f, b, tile, ends);
             } else {
+                multiply<Config>(f, b, tile, sums, [] {});
+                lay_out<Config>(sums);
                 store<Config>(f, b, tile);
             }
             if (b + 1 < tile.b.end) consumer_barrier<Config>();
@@ -84,20 +95,20 @@ private:
         const auto left_at = [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); };
         const auto stage_whole_weights = [&] {
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
-                stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn>(
+                stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn, kRowLines>(
                     to + kLeftBytes + J * kWeightBytes,
                     [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
             });
         };
         if (ranges.has_whole(block)) {
-            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn>(to, left_at);
+            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn, kRowLines>(to, left_at);
             stage_whole_weights();
         } else if (Ranges<Config>::kHasRowsByBlock && ranges.by_block && block < ranges.blocks().end) {
             const auto counts = [&](I32 round) { return ranges.has_row(block, round); };
             stage_whole_rows<Config, Element, F::kTileRows>(to, counts, left_at);
             stage_whole_weights();
         } else if (block < ranges.blocks().end) {
-            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged>(
+            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged, kRowLines>(
                 to, tile.rows(),
                 [&](I32 round) {
                     const Depth row = ranges.rows[F::kRagged ? round : 0];
@@ -106,7 +117,8 @@ private:
                 left_at);
             // Where rows differ, weights beyond the range of one count for another.
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
-                stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain, F::kRagged>(
+                stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain, F::kRagged,
+                            kRowLines>(
                     to + kLeftBytes + J * kWeightBytes, tile.columns(),
                     [&](I32) {
                         return Depth{ranges.all.begin - k0, ranges.all.end - k0};
@@ -117,9 +129,10 @@ private:
         commit_copies();
     }
 
-    template <class Config, class Sums>
+    /// Calls beside() once the first blocks are on their way.
+    template <class Config, class Sums, class Beside>
     static __device__ __forceinline__ void multiply(const F& f, I32 b, const MatMulTile<F>& tile,
-                                                    Sums (&sums)[F::kWeights]) {
+                                                    Sums (&sums)[F::kWeights], const Beside& beside) {
         using Tile = Chosen<Config>;
         // A stage is written again only after the barrier that shows that nobody reads it any more.
         constexpr I32 kAhead = F::kStages - 1 - Tile::kRunning;
@@ -135,6 +148,7 @@ private:
             stage<Config>(f, b, tile, ranges, blocks.begin + ahead, writing);
             advance(writing);
         }
+        beside();
 #pragma unroll 1
         for (I32 block = blocks.begin; block < blocks.end; ++block) {
             wait_for_copies<kAhead - 1>();
@@ -187,58 +201,92 @@ private:
         store<Config>(F{Operands(record, launch)}, b, MatMulTile<F>(record));
     }
 
+    /// How the results of a warp are dealt to its lanes, a group of kVector to each in every round, and the rounds to the warps
+    /// that share them.
     template <class Config>
-    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile) {
+    struct Rounds {
         using Tile = Chosen<Config>;
         using Laid = Layout<Tile>;
-        const I32 lane = threadIdx.x % 32;
-        constexpr I32 kTileWarps = Config::kWarps / Tile::kShares;
-        constexpr I32 kShare = Laid::kWarp * kTileWarps;
-        const float* first = stages<Config>() + threadIdx.x / 32 * Laid::kWarp - Tile::share() * kShare;
-        constexpr I32 kPerRow = Laid::kColumns / F::kVector;
-        constexpr I32 kRounds = Laid::kRows * kPerRow / 32;
-        constexpr I32 kOwn = (kRounds + Tile::kShares - 1) / Tile::kShares;  // all warps have some
-        constexpr I32 kAhead = kOwn < groups_ahead<Early> ? kOwn : groups_ahead<Early>;
+        static constexpr I32 kPerRow = Laid::kColumns / F::kVector;
+        static constexpr I32 kAll = Laid::kRows * kPerRow / 32;
+        static constexpr I32 kOwn = (kAll + Tile::kShares - 1) / Tile::kShares;
+        static constexpr I32 kAhead = kOwn < groups_ahead<Early> ? kOwn : groups_ahead<Early>;
         static_assert(Laid::kRows * kPerRow % 32 == 0);
-        const I32 m0 = tile.m.begin + Tile::first_row();
-        const I32 n0 = tile.n.begin + Tile::first_column();
-        const auto uniform = EarlyOf<F>::uniform(f);
-        const auto is_whole = [&](I32 n) { return !F::kRest || n + F::kVector <= tile.n.end; };
-        const auto load_round = [&](I32 round, Early(&early)[kAhead]) {
+    };
+
+    /// What the results of a warp load.
+    template <class Config>
+    struct Ends {
+        using Tile = Chosen<Config>;
+        using Deal = Rounds<Config>;
+        Early early[Deal::kAhead]{};  // written on every path (operands.h)
+        typename EarlyOf<F>::Uniform uniform{};
+
+        __device__ __forceinline__ void load(const F& f, I32 b, const MatMulTile<F>& tile) {
+            load_round(f, b, tile, Tile::share() * Deal::kAhead);
+            uniform = EarlyOf<F>::uniform(f);
+        }
+
+        __device__ __forceinline__ void load_round(const F& f, I32 b, const MatMulTile<F>& tile, I32 round) {
+            const I32 m0 = tile.m.begin + Tile::first_row();
+            const I32 n0 = tile.n.begin + Tile::first_column();
             if (m0 >= tile.m.end || n0 >= tile.n.end) return;
 #pragma unroll
-            for (I32 i = 0; i < kAhead; ++i) {
-                const I32 item = min((round + i) * 32, (kRounds - 1) * 32) + lane;
+            for (I32 i = 0; i < Deal::kAhead; ++i) {
+                const I32 item = min((round + i) * 32, (Deal::kAll - 1) * 32) + threadIdx.x % 32;
                 // No branch stands between loads: those of places that data names would wait for each other there.
-                const I32 m = min(m0 + item / kPerRow, tile.m.end - 1);
-                const I32 n = n0 + item % kPerRow * F::kVector;
+                const I32 m = min(m0 + item / Deal::kPerRow, tile.m.end - 1);
+                const I32 n = n0 + item % Deal::kPerRow * F::kVector;
                 if constexpr (F::kRest) {
-                    if (is_whole(n)) early[i] = load(f, b, m, n);
+                    if (is_whole(n, tile)) early[i] = MatMulTiles::load(f, b, m, n);
                 } else {
-                    early[i] = load(f, b, m, min(n, tile.n.end - F::kVector));
+                    early[i] = MatMulTiles::load(f, b, m, min(n, tile.n.end - F::kVector));
                 }
             }
-        };
+        }
+    };
+
+    static __device__ __forceinline__ bool is_whole(I32 n, const MatMulTile<F>& tile) {
+        return !F::kRest || n + F::kVector <= tile.n.end;
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile) {
+        Ends<Config> ends;
+        ends.load(f, b, tile);
+        store<Config>(f, b, tile, ends);
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
+                                                 Ends<Config>& next) {
+        using Tile = Chosen<Config>;
+        using Laid = Layout<Tile>;
+        using Deal = Rounds<Config>;
+        constexpr I32 kAhead = Deal::kAhead;
+        constexpr I32 kShare = Laid::kWarp * (Config::kWarps / Tile::kShares);
+        const float* first = stages<Config>() + threadIdx.x / 32 * Laid::kWarp - Tile::share() * kShare;
+        const I32 m0 = tile.m.begin + Tile::first_row();
+        const I32 n0 = tile.n.begin + Tile::first_column();
         // The loads of the next groups are on their way while results are computed and stored.
-        Early next[kAhead]{};  // written on every path (operands.h)
-        load_round(Tile::share() * kAhead, next);
 #pragma unroll 1
-        for (I32 round = Tile::share() * kAhead; round < kRounds; round += kAhead * Tile::kShares) {
+        for (I32 round = Tile::share() * kAhead; round < Deal::kAll; round += kAhead * Tile::kShares) {
             Early early[kAhead];
 #pragma unroll
-            for (I32 i = 0; i < kAhead; ++i) early[i] = next[i];
-            if (round + kAhead * Tile::kShares < kRounds) load_round(round + kAhead * Tile::kShares, next);
+            for (I32 i = 0; i < kAhead; ++i) early[i] = next.early[i];
+            if (round + kAhead * Tile::kShares < Deal::kAll)
+                next.load_round(f, b, tile, round + kAhead * Tile::kShares);
 #pragma unroll
             for (I32 i = 0; i < kAhead; ++i) {
-                const I32 item = (round + i) * 32 + lane;
-                const I32 row = item / kPerRow;
-                const I32 column = item % kPerRow * F::kVector;
+                const I32 item = (round + i) * 32 + threadIdx.x % 32;
+                const I32 row = item / Deal::kPerRow;
+                const I32 column = item % Deal::kPerRow * F::kVector;
                 const bool inside = m0 + row < tile.m.end && n0 + column < tile.n.end;
-                if (!inside || round + i >= kRounds) continue;
+                if (!inside || round + i >= Deal::kAll) continue;
                 const float* at = first + row * Laid::kStride + column;
-                if (is_whole(n0 + column)) {
+                if (is_whole(n0 + column, tile)) {
                     store_group<Tile::kShares, kShare>(f, b, m0 + row, n0 + column, at, Laid::kMatrix,
-                                                       early[i], uniform);
+                                                       early[i], next.uniform);
                 } else {
 #pragma unroll 1
                     for (I32 n = n0 + column; n < tile.n.end; ++n, ++at)
@@ -262,8 +310,6 @@ private:
             }
         }
     }
-
-    using Early = typename EarlyOf<F>::Type;
 
     /// What kVector neighbouring results load.
     static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {

@@ -10,7 +10,7 @@ namespace stretto::device {
 template <class F, class Config>
 struct TileRanges {
     using Element = typename F::Left;
-    static constexpr I32 kDepth = kLineElements<Element>;
+    static constexpr I32 kDepth = kLineElements<Element> * F::kRowLines;
     static constexpr bool kSixteenBytes =
         F::kLeftGrain * sizeof(Element) == 16 && F::kWeightGrain * sizeof(Element) == 16;
     /// Rows that differ in what counts are left rows of k, so that a copy of 16 bytes is of one.
@@ -36,7 +36,7 @@ struct TileRanges {
             };
 #pragma unroll
             for (I32 round = 0; round < kRounds; ++round) {
-                rows[round] = of(StagedPiece<Config, Element, F::kLeftColumn>(round).row);
+                rows[round] = of(StagedPiece<Config, Element, F::kTileRows, F::kLeftColumn>(round).row);
             }
             all = F::kRaggedRows ? of_any(of) : of(0);
             if (is_whole(tile)) whole = F::kRaggedRows ? of_each(of) : all;

@@ -2,17 +2,24 @@
 
 #include "stretto/sync/barrier.h"
 
-/// Blocks of an operand in shared memory, in lines of 128 bytes (abi::kLineBytes): a row's block of k in each line, or, of a
-/// *column* operand, whose rows are neighbours in memory, as many rows for one k. The lines of a column operand come by
-/// panel of rows, then by k. Piece p of 16 bytes of a line lies at place p ^ (line % 8), so that eight lines are read
-/// without bank conflicts at one piece.
+/// Blocks of an operand in shared memory, in lines of 128 bytes (abi::kLineBytes): a row's values of k in each line, or, of a
+/// *column* operand, whose rows are neighbours in memory, as many rows for one k (of fewer rows than that, all for several
+/// k). A block has as many lines as rows, or several times as many: the lines come by the k of a line, then by row; of a
+/// column operand by panel of rows, then by k. Piece p of 16 bytes of a line lies at place p ^ (line % 8), so that eight
+/// lines are read without bank conflicts at one piece.
 namespace stretto::device {
 
 template <class T>
 inline constexpr I32 kPieceElements = 16 / static_cast<I32>(sizeof(T));
-/// Elements of a line: values of k in one block, and rows in a panel.
+/// Elements of a line: values of k of a row, and rows in a panel.
 template <class T>
 inline constexpr I32 kLineElements = abi::kLineBytes / static_cast<I32>(sizeof(T));
+
+/// Rows of one panel of a column operand, and the values of k of a line of them.
+template <class T, I32 Rows>
+inline constexpr I32 kLineRows = Rows < kLineElements<T> ? Rows : kLineElements<T>;
+template <class T, I32 Rows>
+inline constexpr I32 kLineDepth = kLineElements<T> / kLineRows<T, Rows>;
 
 /// Address of a piece in a block.
 __device__ __forceinline__ U32 piece_address(U32 block, I32 line, I32 piece) {
@@ -71,13 +78,13 @@ struct Depth {
     I32 end;
 };
 
-/// Turns of the consumer threads over the pieces of a block, a piece each.
-template <class Config, I32 Rows>
-inline constexpr I32 kStageRounds = (Rows * abi::kLineBytes / 16 + Config::kThreads - 1) / Config::kThreads;
+/// Turns of the consumer threads over the pieces of so many lines, a piece each.
+template <class Config, I32 Lines>
+inline constexpr I32 kStageRounds = (Lines * abi::kLineBytes / 16 + Config::kThreads - 1) / Config::kThreads;
 
 /// This thread's piece of a block in one round: its line, and the row and the k of its first element. From one round to the
 /// next these move by constants, wherever the compiler unrolls.
-template <class Config, class T, bool Column>
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1>
 struct StagedPiece {
     I32 number;
     I32 line;
@@ -87,17 +94,30 @@ struct StagedPiece {
     __device__ __forceinline__ explicit StagedPiece(I32 round) {
         const I32 thread = static_cast<I32>(threadIdx.x);
         const I32 own = static_cast<I32>(threadIdx.x / 8);
-        const I32 first = static_cast<I32>(threadIdx.x % 8) * kPieceElements<T>;
+        const I32 piece = static_cast<I32>(threadIdx.x % 8);
         number = round * Config::kThreads + thread;
         line = round * kLines + own;
-        row = line;
-        k = first;
-        if constexpr (Column && kLines <= kPanel && kPanel % kLines == 0) {
-            row = round * kLines / kPanel * kPanel + first;
-            k = round * kLines % kPanel + own;
-        } else if constexpr (Column) {
-            row = line / kPanel * kPanel + first;
-            k = line % kPanel;
+        // Lines of one panel, or of one line of k.
+        constexpr I32 kPart = Column ? RowLines * kLineElements<T> / kLineDepth<T, Rows> : Rows;
+        I32 part = 0;
+        I32 within = line;
+        if constexpr (kPart % kLines == 0) {
+            part = round * kLines / kPart;
+            within = round * kLines % kPart + own;
+        } else if constexpr (kLines % kPart == 0) {
+            part = round * (kLines / kPart) + own / kPart;
+            within = own % kPart;
+        } else if constexpr (Column || RowLines > 1) {
+            part = line / kPart;
+            within = line % kPart;
+        }
+        if constexpr (Column) {
+            constexpr I32 kPieces = kLineRows<T, Rows> / kPieceElements<T>;
+            row = part * kLineRows<T, Rows> + piece % kPieces * kPieceElements<T>;
+            k = within * kLineDepth<T, Rows> + piece / kPieces;
+        } else {
+            row = within;
+            k = part * kLineElements<T> + piece * kPieceElements<T>;
         }
     }
 
@@ -108,31 +128,31 @@ struct StagedPiece {
 
 private:
     static constexpr I32 kLines = Config::kThreads / 8;  ///< of one round
-    static constexpr I32 kPanel = kLineElements<T>;
 };
 
 /// Calls body(round, piece) for this thread's pieces of a block of `Rows` rows.
-template <class Config, class T, I32 Rows, bool Column, class Body>
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines, class Body>
 __device__ __forceinline__ void for_each_piece(Body&& body) {
-    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+    constexpr I32 kPieces = Rows * RowLines * abi::kLineBytes / 16;
 #pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
-        const StagedPiece<Config, T, Column> piece(round);
+    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines>; ++round) {
+        const StagedPiece<Config, T, Rows, Column, RowLines> piece(round);
         if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
         body(round, piece);
     }
 }
 
-/// Starts the copies of a block of `Rows` rows into shared memory at `block`; rows from `rows` on become zero, and so do
+/// Starts the copies of a block of `Rows` rows, of `RowLines` lines each, into shared memory at `block`; rows from `rows` on become zero, and so do
 /// values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
 /// same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address; at(0, 0) is one that
 /// may be read. All consumer threads take part.
-template <class Config, class T, I32 Rows, bool Column, I32 Grain, bool Ragged, class DepthOf, class At>
+template <class Config, class T, I32 Rows, bool Column, I32 Grain, bool Ragged, I32 RowLines = 1,
+          class DepthOf, class At>
 __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& depth, const At& at) {
-    constexpr I32 kPieces = Rows * abi::kLineBytes / 16;
+    constexpr I32 kPieces = Rows * RowLines * abi::kLineBytes / 16;
 #pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows>; ++round) {
-        const StagedPiece<Config, T, Column> piece(round);
+    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines>; ++round) {
+        const StagedPiece<Config, T, Rows, Column, RowLines> piece(round);
         if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
         const Depth counts = depth(round);
         const I32 row = piece.row;
@@ -154,9 +174,9 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
 
 /// As stage_block, for a block all of whose rows are there and all of whose k count, in copies of 16 bytes: most blocks are
 /// such, and their copies cost little more than an instruction each.
-template <class Config, class T, I32 Rows, bool Column, class At>
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1, class At>
 __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
-    for_each_piece<Config, T, Rows, Column>([&](I32, const auto& piece) {
+    for_each_piece<Config, T, Rows, Column, RowLines>([&](I32, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k))
                      : "memory");
@@ -166,7 +186,7 @@ __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
 /// As stage_whole_block, where rows for which `counts(round)` does not hold become zero.
 template <class Config, class T, I32 Rows, class Counts, class At>
 __device__ __forceinline__ void stage_whole_rows(U32 block, const Counts& counts, const At& at) {
-    for_each_piece<Config, T, Rows, false>([&](I32 round, const auto& piece) {
+    for_each_piece<Config, T, Rows, false, 1>([&](I32 round, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k)), "r"(counts(round) ? 16 : 0)
                      : "memory");

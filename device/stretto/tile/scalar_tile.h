@@ -4,14 +4,16 @@
 
 namespace stretto::device {
 
-/// The results of one warp of a tile of Rows x Columns of F32 products, which tensor cores would round. A warp has 32 rows;
-/// where the tile has fewer results than all warps could take, several share the values of k. Fragments as for WarpTile.
-template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn>
+/// The results of one warp of a tile of Rows x Columns of F32 products, which tensor cores would round. A warp has up to 32
+/// rows; where the tile has fewer results than all warps could take, several share the values of k. Fragments as for
+/// WarpTile. Rows of a block have RowLines lines.
+template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn, I32 RowLines>
 class ScalarTile {
-    static constexpr I32 kRows = 32;
+    static constexpr I32 kRows = Rows < 32 ? Rows : 32;
     static constexpr I32 kWarpsDown = Rows / kRows;
     static constexpr I32 kMostAcross = Config::kWarps / kWarpsDown;
-    static constexpr I32 kWarpsAcross = kMostAcross < Columns / 32 ? kMostAcross : Columns / 32;
+    static constexpr I32 kGoodAcross = Columns < 32 ? 1 : Columns / 32;
+    static constexpr I32 kWarpsAcross = kMostAcross < kGoodAcross ? kMostAcross : kGoodAcross;
     static constexpr I32 kColumns = Columns / kWarpsAcross;
 
 public:
@@ -20,7 +22,8 @@ public:
     static constexpr int kRunning = 0;
     static constexpr int kShares = Config::kWarps / (kWarpsDown * kWarpsAcross);
     static_assert((Config::kWarps & (Config::kWarps - 1)) == 0 && kShares <= kLineElements<T> / 4);
-    static_assert(Rows % kRows == 0 && Columns % 32 == 0 && kShares >= 1);
+    static_assert(Config::kWarps % (kWarpsDown * kWarpsAcross) == 0);
+    static_assert(kRows % 16 == 0 && Rows % kRows == 0 && kColumns % 8 == 0 && kShares >= 1);
     using Sums = float[kDown][kAcross][4];
 
     [[nodiscard]] static __device__ __forceinline__ I32 share() {
@@ -40,23 +43,30 @@ public:
         const I32 lane = static_cast<I32>(threadIdx.x % 32);
         const I32 row = first_row() + lane / 4;
         const I32 column = first_column() + lane % 4 * 2;
-#pragma unroll 2
-        for (I32 group = share(); group < kLineElements<T> / kDepth; group += kShares) {
+        constexpr int kPieces = kLineElements<T> / kDepth / kShares;  // of each line
+        constexpr int kUnrolled = kDown * kAcross <= 4 ? 4 : 2;
+#pragma unroll kUnrolled
+        for (I32 own = 0; own < RowLines * kPieces; ++own) {
+            const I32 line = own / kPieces;
+            const I32 piece = own % kPieces * kShares + share();
             float a[kDown * 2][kDepth];
 #pragma unroll
-            for (int i = 0; i < kDown * 2; ++i) read<LeftColumn>(a[i], left, row + i * 8, group);
+            for (int i = 0; i < kDown * 2; ++i) read<LeftColumn, Rows>(a[i], left, row + i * 8, line, piece);
 #pragma unroll
             for (int w = 0; w < Weights; ++w) {
 #pragma unroll
-                for (int j = 0; j < kAcross * 2; ++j) {
-                    float b[kDepth];
-                    read<WeightColumn>(b, weights + w * Columns * abi::kLineBytes, column + j / 2 * 8 + j % 2,
-                                       group);
+                for (int j = 0; j < kAcross; ++j) {
+                    float b[2][kDepth];
+                    read_pair(b, weights + w * Columns * RowLines * abi::kLineBytes, column + j * 8, line,
+                              piece);
 #pragma unroll
                     for (int i = 0; i < kDown * 2; ++i) {
-                        float& sum = sums[w][i / 2][j / 2][i % 2 * 2 + j % 2];
 #pragma unroll
-                        for (int k = 0; k < kDepth; ++k) sum = fmaf(a[i][k], b[k], sum);
+                        for (int second = 0; second < 2; ++second) {
+                            float& sum = sums[w][i / 2][j][i % 2 * 2 + second];
+#pragma unroll
+                            for (int k = 0; k < kDepth; ++k) sum = fmaf(a[i][k], b[second][k], sum);
+                        }
                     }
                 }
             }
@@ -68,22 +78,51 @@ private:
 
     static __device__ __forceinline__ I32 warp() { return static_cast<I32>(threadIdx.x / 32); }
 
-    /// The values of k of one group in a row of a block.
-    template <bool Column>
-    static __device__ __forceinline__ void read(float (&values)[kDepth], U32 block, I32 row, I32 group) {
+    /// The address of a row's value k of a group of a column operand of so many rows.
+    template <I32 All>
+    static __device__ __forceinline__ U32 column_address(U32 block, I32 row, I32 line, I32 group, int k) {
+        constexpr I32 kPanel = kLineRows<T, All>;
+        constexpr I32 kInLine = kLineDepth<T, All>;
+        constexpr I32 kPanelLines = RowLines * kLineElements<T> / kInLine;
+        const I32 at = row / kPanel * kPanelLines + line * (kLineElements<T> / kInLine) +
+                       group * (kDepth / kInLine) + k / kInLine;
+        return piece_address(block, at, k % kInLine * (kPanel / 4) + row % kPanel / 4) + row % 4 * 4;
+    }
+
+    /// The values of k of one group, a piece of a line, in a row of a block of so many rows.
+    template <bool Column, I32 All>
+    static __device__ __forceinline__ void read(float (&values)[kDepth], U32 block, I32 row, I32 line,
+                                                I32 group) {
         if constexpr (Column) {
-            constexpr I32 kPanel = kLineElements<T>;
-            const I32 line = row / kPanel * kPanel + group * kDepth;
 #pragma unroll
             for (int k = 0; k < kDepth; ++k) {
-                const U32 at = piece_address(block, line + k, row % kPanel / 4) + row % 4 * 4;
-                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(values[k]) : "r"(at) : "memory");
+                asm volatile("ld.shared.f32 %0, [%1];"
+                             : "=f"(values[k])
+                             : "r"(column_address<All>(block, row, line, group, k))
+                             : "memory");
             }
         } else {
             asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                          : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
-                         : "r"(piece_address(block, row, group))
+                         : "r"(piece_address(block, line * All + row, group))
                          : "memory");
+        }
+    }
+
+    /// Those of an even row of a weight and the next.
+    static __device__ __forceinline__ void read_pair(float (&values)[2][kDepth], U32 block, I32 row, I32 line,
+                                                     I32 group) {
+        if constexpr (WeightColumn) {
+#pragma unroll
+            for (int k = 0; k < kDepth; ++k) {
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                             : "=f"(values[0][k]), "=f"(values[1][k])
+                             : "r"(column_address<Columns>(block, row, line, group, k))
+                             : "memory");
+            }
+        } else {
+            read<false, Columns>(values[0], block, row, line, group);
+            read<false, Columns>(values[1], block, row + 1, line, group);
         }
     }
 };
