@@ -24,19 +24,23 @@ RegionGraph fused(GraphBuilder& b) {
     return fuse(simplify(b.finish()), builtin_machine("h200"), Numerics::Fused);
 }
 
-/// The buffers that a product stores, sorted; nothing for other regions.
+/// The buffers that a product or a reduction stores, sorted; nothing for other regions.
 std::set<std::string> stored(const RegionGraph& graph, std::size_t region) {
     std::set<std::string> names;
-    if (const auto* matmul = std::get_if<MatMulRegion>(&graph.regions.at(region).body)) {
-        for (const Store& store : matmul->stores) names.insert(graph[BufferId(store.target.source)].name);
-    }
+    const auto add = [&](const std::vector<Store>& stores) {
+        for (const Store& store : stores) names.insert(graph[BufferId(store.target.source)].name);
+    };
+    const RegionBody& body = graph.regions.at(region).body;
+    if (const auto* matmul = std::get_if<MatMulRegion>(&body)) add(matmul->stores);
+    if (const auto* reduce = std::get_if<ReduceRegion>(&body)) add(reduce->stores);
     return names;
 }
 
 /// m and p of momentum; `gradient` is scaled by `scale` where there is one.
-void momentum(GraphBuilder& b, Tensor gradient, const std::optional<Tensor>& scale) {
-    const Tensor m = b.input(Role::State, "m", DType::F32, {kRows, kColumns});
-    const Tensor p = b.input(Role::State, "p", DType::F32, {kRows, kColumns});
+void momentum(GraphBuilder& b, Tensor gradient, const std::optional<Tensor>& scale,
+              const Shape& shape = {kRows, kColumns}) {
+    const Tensor m = b.input(Role::State, "m", DType::F32, shape);
+    const Tensor p = b.input(Role::State, "p", DType::F32, shape);
     if (scale) gradient = b.apply(Op::Mul, {gradient, *scale}, DType::F32);
     const Tensor half = b.full({}, 0.5, DType::F32);
     const Tensor next = b.apply(Op::Add, {b.apply(Op::Mul, {m, half}, DType::F32), gradient}, DType::F32);
@@ -51,6 +55,16 @@ TEST(FuseJoinProducts, AnOptimizerIsTheEndOfTheProductThatGivesItsGradient) {
     ASSERT_EQ(graph.regions.size(), 1U);
     EXPECT_EQ(stored(graph, 0), (std::set<std::string>{"m", "p"}));
     EXPECT_EQ(graph.buffers.size(), 4U) << "the gradient is not stored";
+}
+
+TEST(FuseJoinProducts, AnOptimizerIsTheEndOfTheSumsThatGiveABiasItsGradient) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {kRows, kColumns});
+    momentum(b, b.reduce(ReduceOp::Sum, x, {0}, false, DType::F32), std::nullopt, {kColumns});
+    const RegionGraph graph = fused(b);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_EQ(stored(graph, 0), (std::set<std::string>{"m", "p"}));
+    EXPECT_EQ(graph.buffers.size(), 3U) << "the gradient is not stored";
 }
 
 TEST(FuseJoinProducts, AProductStoresAValueForTheBackwardPassAndItsActivationTogether) {
