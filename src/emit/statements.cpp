@@ -10,6 +10,7 @@
 #include "emit/operation_text.h"
 #include "fuse/groups.h"
 #include "graph/index_groups.h"
+#include "graph/value_range.h"
 
 namespace stretto {
 
@@ -39,8 +40,7 @@ std::string Statements::declare(DType type, const std::string& value) {
 IndexText Statements::index(const Access& access, const std::vector<std::string>& indirect) const {
     IndexText text = index_text(access.map, scope_.coordinates, pointers_.wide(BufferId(access.source)));
     for (std::size_t i = 0; i < indirect.size(); ++i) {
-        text.offset += fmt::format(" + wrapped({}, {}) * {}", indirect[i], access.indirect[i].extent,
-                                   access.indirect[i].stride);
+        text.offset += fmt::format(" + {} * {}", indirect[i], access.indirect[i].stride);
     }
     return text;
 }
@@ -78,7 +78,8 @@ std::string Statements::value_of(const Expr& expr, const ExprNode& node,
             return scope_.coordinates.at(static_cast<std::size_t>(node.integer));
         case Op::Load: {
             const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
-            return converted(load(access, indirect_of(expr, node, variables)), access.type, node.type);
+            return converted(load(access, indirect_of(expr, node.args, access, variables)), access.type,
+                             node.type);
         }
         case Op::Acc:
             ensure(!scope_.accumulators.empty(), "an accumulator is used where the region has none");
@@ -102,12 +103,21 @@ std::vector<std::string> Statements::evaluate(const Expr& expr, const Known& kno
     return variables;
 }
 
-std::vector<std::string> Statements::indirect_of(const Expr& expr, const ExprNode& load,
-                                                 const std::vector<std::string>& variables) {
+std::vector<std::string> Statements::indirect_of(const Expr& expr, const std::vector<std::int32_t>& nodes,
+                                                 const Access& access,
+                                                 const std::vector<std::string>& variables) const {
+    const auto ranges = value_ranges(expr);
+    const bool wide = pointers_.wide(BufferId(access.source));
     std::vector<std::string> indirect;
-    for (std::int32_t arg : load.args) {
-        const auto i = static_cast<std::size_t>(arg);
-        indirect.push_back(converted(variables[i], expr.nodes[i].type, DType::I64));
+    for (std::size_t d = 0; d < nodes.size(); ++d) {
+        const auto i = static_cast<std::size_t>(nodes[d]);
+        const std::int64_t extent = access.indirect[d].extent;
+        const std::string at = converted(variables[i], expr.nodes[i].type, DType::I64);
+        if (!ranges[i] || !contains(Range{0, extent}, *ranges[i])) {
+            indirect.push_back(fmt::format("wrapped({}, {})", at, extent));
+        } else {
+            indirect.push_back(wide ? at : fmt::format("static_cast<I32>({})", at));
+        }
     }
     return indirect;
 }
@@ -168,7 +178,7 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
         if (!node.args.empty() && (slot || waits_for_place(expr, i))) continue;
         if (loads_together(expr, node, dim, count) && !(slot && access.map.masked())) {
             place(expr, i, variables);
-            const IndexText at = index(access, indirect_of(expr, node, variables));
+            const IndexText at = index(access, indirect_of(expr, node.args, access, variables));
             const std::string type =
                 fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count);
             std::string value = fmt::format("{}<{}>({} + ({}))", slot ? "ask_vector" : "read_vector", count,
@@ -226,12 +236,8 @@ void Statements::write(const Access& access, const std::string& value, DType typ
 
 void Statements::store(const Store& store, const Known& known) {
     const std::vector<std::string> variables = evaluate(store.expr, known);
-    std::vector<std::string> indirect;
-    for (std::int32_t node : store.indices) {
-        const auto i = static_cast<std::size_t>(node);
-        indirect.push_back(converted(variables[i], store.expr.nodes[i].type, DType::I64));
-    }
-    write_at(store.target, indirect, stored(store, variables.back()));
+    write_at(store.target, indirect_of(store.expr, store.indices, store.target, variables),
+             stored(store, variables.back()));
 }
 
 std::string Statements::written(const Access& access, const std::string& vector) {

@@ -93,8 +93,11 @@ private:
     void place(const Expr& expr, std::size_t i, std::vector<std::string>& variables);
     /// Does the place of node i of `expr`, a load, come from words?
     [[nodiscard]] bool waits_for_place(const Expr& expr, std::size_t i) const;
-    [[nodiscard]] static std::vector<std::string> indirect_of(const Expr& expr, const ExprNode& load,
-                                                              const std::vector<std::string>& variables);
+    /// The indirect coordinates of `access`, which are these nodes of `expr`, inside their extents.
+    [[nodiscard]] std::vector<std::string> indirect_of(const Expr& expr,
+                                                       const std::vector<std::int32_t>& nodes,
+                                                       const Access& access,
+                                                       const std::vector<std::string>& variables) const;
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);

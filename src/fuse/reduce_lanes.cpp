@@ -30,15 +30,19 @@ bool steps(const Access& access, std::size_t dim) {
 }
 
 /// Do more of the loads whose elements each belong to one result and one term lie together by results than by terms? Do
-/// all results take the same terms, so that a warp for each would read them all anew?
+/// all results take the same terms, so that a warp for each would read them all anew? What a term reads where data says lies
+/// together by results if all results have one place there, and by terms if all terms have.
 bool lies_in_columns(const Expr& term, std::size_t outer, std::size_t inner) {
     std::int64_t by_result = 0;
     bool shares_terms = true;
     for (const Access& access : term.accesses) {
-        const bool own =
-            !access.indirect.empty() || (moves_along(access.map, outer) && moves_along(access.map, inner));
+        const bool with_result = moves_along(access.map, outer), with_term = moves_along(access.map, inner);
+        const bool own = !access.indirect.empty() || (with_result && with_term);
         shares_terms = shares_terms && !own;
-        if (own) by_result += static_cast<int>(steps(access, outer)) - static_cast<int>(steps(access, inner));
+        if (!own) continue;
+        by_result += static_cast<int>(steps(access, outer)) - static_cast<int>(steps(access, inner));
+        if (!access.indirect.empty())
+            by_result += static_cast<int>(with_term) - static_cast<int>(with_result);
     }
     return shares_terms || by_result > 0;
 }

@@ -110,6 +110,11 @@ private:
 
     Tensor add(Node node);
     Tensor pairs(const Tensor& x, int dim, DType result, const PairTerm& term);
+    /// Where the keys stand in their order along a dimension (I64); equal ones keep their order.
+    Tensor counted_places(const Tensor& keys, int dim, bool descending);
+    Tensor places_by_blocks(const Tensor& keys, bool descending);  ///< the same, along the last dimension
+    /// result[.., places[.., i]] = values[.., i]; the places of a row are a permutation.
+    Tensor put_at(const Tensor& places, const Tensor& values);
     [[nodiscard]] Access access(const Tensor& x) const;
     Tensor copied(const Tensor& x);
     Tensor result_value(const Tensor& x, DType dtype);

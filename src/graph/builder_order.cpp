@@ -6,7 +6,8 @@
 #include "graph/promote.h"
 
 /// Orders of elements and running sums, as reductions over pairs of positions: every element counts what comes before it.
-/// That is quadratic in the length, but it spreads over all workers and takes two phases, not a logarithm of them.
+/// That is quadratic in the length, but it spreads over all workers and takes two phases, not a logarithm of them. Long orders
+/// count within blocks (builder_long_orders.cpp).
 namespace stretto {
 namespace {
 
@@ -32,6 +33,9 @@ std::int32_t order_of(Expr& e, std::int32_t element, DType type) {
 
 /// Up to so many elements, comparing all pairs is quicker than a data-dependent store by one worker.
 constexpr std::int64_t kShort = 256;
+
+/// Of more elements, comparing all pairs takes longer than one more phase.
+constexpr std::int64_t kLongestCounted = 2048;
 
 /// Term of a sum that counts the positions where `condition` holds.
 std::int32_t counted(Expr& e, std::int32_t condition, std::int32_t term, DType type) {
@@ -72,6 +76,17 @@ Tensor GraphBuilder::pairs(const Tensor& x, int dim, DType result, const PairTer
     return transpose(reduce(ReduceOp::Sum, terms, {-1}, false, result), dim, -1);
 }
 
+Tensor GraphBuilder::counted_places(const Tensor& keys, int dim, bool descending) {
+    return pairs(keys, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
+        const auto [low, high] = descending ? std::pair(own, other) : std::pair(other, own);
+        const std::int32_t before = e.apply(Op::Lt, {low.value, high.value});
+        const std::int32_t equal = e.apply(Op::Eq, {own.value, other.value});
+        const std::int32_t earlier =
+            e.apply(Op::And, {equal, e.apply(Op::Lt, {other.position, own.position})});
+        return counted(e, e.apply(Op::Or, {before, earlier}), e.constant(1, DType::I64), DType::I64);
+    });
+}
+
 Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
     if (x.dtype == DType::F64) fail("sorting F64 is not supported: cast to F32");
     if (x.rank() == 0) return full({}, 0, DType::I64);
@@ -79,19 +94,14 @@ Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
     if (known && known->share == 1 && !descending) return known->inverse;
     const Tensor keys =
         pointwise({x}, DType::I64, [&](Expr& e, const Nodes& n) { return order_of(e, n[0], x.dtype); });
-    const Tensor places =
-        pairs(keys, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
-            const auto [low, high] = descending ? std::pair(own, other) : std::pair(other, own);
-            const std::int32_t before = e.apply(Op::Lt, {low.value, high.value});
-            const std::int32_t equal = e.apply(Op::Eq, {own.value, other.value});
-            const std::int32_t earlier =
-                e.apply(Op::And, {equal, e.apply(Op::Lt, {other.position, own.position})});
-            return counted(e, e.apply(Op::Or, {before, earlier}), e.constant(1, DType::I64), DType::I64);
-        });
-    const bool spread = x.rank() == 1 && x.shape()[0] > kShort;
+    const std::int64_t count = x.shape()[dim_of(x, dim)];
+    const bool by_blocks = count > kLongestCounted;
+    const auto along_last = [&](const Tensor& t) { return transpose(t, dim, -1); };
+    const Tensor places = by_blocks ? along_last(places_by_blocks(along_last(keys), descending))
+                                    : counted_places(keys, dim, descending);
     const Tensor order =
-        spread
-            ? index_put(full(x.shape(), 0, DType::I64), {places}, arange(x.shape()[0], 0, 1, DType::I64))
+        by_blocks || (x.rank() == 1 && count > kShort)
+            ? along_last(put_at(along_last(places), arange(count, 0, 1, DType::I64)))
             : pairs(places, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
                   return counted(e, e.apply(Op::Eq, {other.value, own.position}), other.position, DType::I64);
               });

@@ -159,6 +159,10 @@ private:
                 if (is(0, 0) || args[0] == args[1]) return pick(1);
                 if (value(args[0]) || value(args[1])) return make_constant(1, DType::Bool);
                 break;
+            case Op::BitOr:
+                if (is(1, 0)) return pick(0);
+                if (is(0, 0)) return pick(1);
+                break;
             case Op::Not:
                 if (at(args[0]).op == Op::Not) return at(args[0]).args[0];
                 break;

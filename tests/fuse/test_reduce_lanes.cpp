@@ -33,6 +33,23 @@ TEST(ReduceLanes, ResultsWithTermsOfTheirOwnHaveAWarpEach) {
     EXPECT_EQ(reduce_lanes(comparison(own, read({atom(512, 4096), atom(4096, 1)}))).way, Way::Along);
 }
 
+TEST(ReduceLanes, PlacesThatDataNamesLieTogetherWhereTheyStartTogether) {
+    const auto way = [](std::int64_t by_result, std::int64_t by_term) {
+        ReduceRegion region;
+        region.space = {512, 64};
+        region.kept = 1;
+        Expr& term = region.reductions.emplace_back().term;
+        Access found = read({atom(512, by_result), atom(64, by_term)});
+        found.indirect = {{1, 100}};
+        const std::int32_t place = term.load(read({atom(512, 1), atom(64, 0)}));
+        term.load(std::move(found), {place});
+        return reduce_lanes(region).way;
+    };
+    EXPECT_EQ(way(0, 100), Way::Columns);
+    EXPECT_EQ(way(100, 0), Way::Along);
+    EXPECT_EQ(way(0, 0), Way::Along);
+}
+
 /// The gradient of a norm's scale: [columns, rows] of an error and an input, of which each row has statistics.
 TEST(ReduceLanes, WhatResultsShareDoesNotKeepThemFromColumns) {
     ReduceRegion region;

@@ -276,6 +276,26 @@ def orders(z, w, n):
     }
 
 
+def long_orders(whole, w, grid):
+    """whole [4097] from all of int64, w [2048] of few values, grid [2, 2100]"""
+    scores = torch.cat((w, -w, torch.full((3,), float("nan"))))
+    ordered, order = torch.sort(whole, stable=True)
+    fallen, fall = torch.sort(whole, stable=True, descending=True)
+    top, top_at = torch.topk(grid, 5)
+    return {
+        "int64": ordered,
+        "int64_at": order,
+        "int64_down": fallen,
+        "int64_down_at": fall,
+        "not_a_number_at": torch.argsort(scores, stable=True),
+        "not_a_number_down_at": torch.argsort(scores, stable=True, descending=True),
+        "columns_at": torch.argsort(grid.t(), dim=0, stable=True),
+        "inverse": torch.argsort(torch.argsort(scores, stable=True)),
+        "topk": top,
+        "topk_at": top_at,
+    }
+
+
 def normalizations(z):
     out, mean, scale = torch.native_layer_norm(z, (4, 5), None, None, 1e-5)
     return {"out": out, "mean": mean, "scale": scale}
@@ -352,6 +372,16 @@ PROGRAMS = {
     ),
     "normalizations": (normalizations, (CUBE,)),
     "orders": (orders, (CUBE, integers(-2, 3, 30), numbers(3, 4))),
+    "long_orders": (
+        long_orders,
+        (
+            torch.cat((integers(-(2**63), 2**63 - 1, 4000), torch.tensor([-(2**63), 2**63 - 1]).repeat(49)))[
+                :4097
+            ],
+            integers(-3, 3, 2048) * 0.5,
+            numbers(2, 2100),
+        ),
+    ),
     "scattered": (scattered, (numbers(7, 5), integers(0, 7, 2, 3), CUBE, numbers(2, 3, 5))),
     "many_sums": (
         many_sums,

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/box.h"
+#include "graph/expr.h"
+
+namespace stretto {
+
+/// For each node the values that it can have, as far as the constants of the expression say: those of small integers alone.
+[[nodiscard]] std::vector<std::optional<Range>> value_ranges(const Expr& expr);
+
+}  // namespace stretto

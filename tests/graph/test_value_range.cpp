@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include "graph/value_range.h"
+
+namespace stretto {
+namespace {
+
+using Known = std::optional<Range>;
+
+class ValueRanges : public testing::Test {
+protected:
+    std::int32_t number(std::int64_t value) { return e.add({Op::Const, DType::I64, {}, value, 0}); }
+    [[nodiscard]] Known of(std::int32_t node) const {
+        return value_ranges(e)[static_cast<std::size_t>(node)];
+    }
+    /// One of two numbers, as a coordinate says.
+    std::int32_t either(std::int64_t a, std::int64_t b) {
+        const std::int32_t first = e.apply(Op::Eq, {e.index(0), number(0)});
+        return e.apply(Op::Select, {first, number(a), number(b)});
+    }
+
+    Expr e;
+};
+
+TEST_F(ValueRanges, AreThoseOfSumsAndSelectionsOfConstants) {
+    EXPECT_EQ(of(number(-3)), Known({-3, -2}));
+    EXPECT_EQ(of(either(7, 2)), Known({2, 8}));
+    EXPECT_EQ(of(e.apply(Op::Add, {either(7, 2), either(-1, 4)})), Known({1, 12}));
+    EXPECT_EQ(of(e.apply(Op::Sub, {either(7, 2), either(-1, 4)})), Known({-2, 9}));
+    EXPECT_EQ(of(e.apply(Op::Min, {either(7, 2), number(5)})), Known({2, 6}));
+    EXPECT_EQ(of(e.apply(Op::Max, {either(7, 2), number(5)})), Known({5, 8}));
+}
+
+TEST_F(ValueRanges, OfBitsGoToTheLastOneOfTheLargerNumber) {
+    EXPECT_EQ(of(e.apply(Op::BitOr, {either(8, 0), number(3)})), Known({3, 16}));
+    EXPECT_EQ(of(e.apply(Op::BitOr, {either(8, -1), number(3)})), std::nullopt);
+}
+
+TEST_F(ValueRanges, AreUnknownOfDataAndOfWhatMayWrapAround) {
+    EXPECT_EQ(of(e.index(0)), std::nullopt);
+    const std::int32_t data = e.load({0, DType::I64, identity_map({4}), {}});
+    EXPECT_EQ(of(data), std::nullopt);
+    EXPECT_EQ(of(e.apply(Op::Min, {data, number(5)})), std::nullopt);
+    EXPECT_EQ(of(number(INT64_MAX)), std::nullopt);
+    EXPECT_EQ(of(e.cast(number(5), DType::I32)), std::nullopt);
+    std::int32_t doubled = number(std::int64_t{1} << 38);
+    for (int i = 0; i < 30; ++i) doubled = e.apply(Op::Add, {doubled, doubled});
+    EXPECT_EQ(of(doubled), std::nullopt);
+}
+
+}  // namespace
+}  // namespace stretto
