@@ -62,15 +62,24 @@ __device__ __forceinline__ double multiply_add(double a, double b, double c) { r
 /// correction of the product with the reciprocal follows at once (Markstein, "IA-64 and Elementary Functions", chapter 8).
 __device__ __forceinline__ float quotient(float a, float b) {
     // Divisors whose reciprocal leaves the range move into it, and dividends with them.
-    const float scale = fabsf(b) > 0x1p126f ? 0x1p-64f : fabsf(b) < 0x1p-126f ? 0x1p64f : 1.0f;
+    const float scale = fabsf(b) > 0x1p125f ? 0x1p-64f : fabsf(b) < 0x1p-126f ? 0x1p64f : 1.0f;
     a *= scale;
     b *= scale;
     float inverse;
-    asm("rcp.approx.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
     const float near = a * inverse;
     const float better = __fmaf_rn(__fmaf_rn(-b, near, a), inverse, near);
     // Of an infinite or zero quotient the correction is no number, or has lost the sign.
     return better == better && near != 0 ? better : near;
+}
+
+/// The square root of x, rounded as `quotient`, and likewise without a branch for every element.
+__device__ __forceinline__ float square_root(float x) {
+    float inverse;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    const float near = x * inverse;
+    const float better = __fmaf_rn(__fmaf_rn(-near, near, x), 0.5f * inverse, near);
+    return near == near ? better : x < 0 ? near : x;  // zero and infinity are their own roots
 }
 
 /// exp(x) and a / b to about 2^-18, in two instructions; where many dividends share a divisor, in one.

@@ -24,7 +24,7 @@ constexpr std::array kSpellings{
     Spelling{Op::Abs, "llabs({0})", "fabsf({0})", "fabs({0})"},
     Spelling{Op::Exp, "", "expf({0})", "exp({0})"},
     Spelling{Op::Log, "", "logf({0})", "log({0})"},
-    Spelling{Op::Sqrt, "", "sqrtf({0})", "sqrt({0})"},
+    Spelling{Op::Sqrt, "", "square_root({0})", "sqrt({0})"},
     Spelling{Op::Rsqrt, "", "rsqrtf({0})", "rsqrt({0})"},
     Spelling{Op::Recip, "", "quotient(1.0f, {0})", "1.0 / {0}"},
     Spelling{Op::Sin, "", "sine({0}, 0)", "sin({0})"},

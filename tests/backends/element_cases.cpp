@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "backends/cases.h"
 
 namespace stretto {
@@ -46,6 +48,32 @@ Case integers() {
     e.cast(e.apply(Op::Select, DType::I64, {less, quotient, rest}), DType::I32);
     build.region(MapRegion{shape, {std::move(store)}});
     return {"Map_integers", build.finish(), 0, 0, {}};
+}
+
+/// Quotients and square roots where their formulas have no plain answer: zeros, infinities, what is next to them.
+Case extremes() {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    const Elements dividends{0,    -0.0, 1,     -1,    0,      kInfinity, 2,     kInfinity, kNone,
+                             1e38, 3e38, 1e-40, 1e-38, 1.5e38, 7,         1e-45, 3.4e38,    -1.2e-38};
+    const Elements divisors{1,    5,       0,     0,     0,      2,  kInfinity, kInfinity, 3,
+                            1e-3, -2.9e38, 3e-39, 1e-38, 3.4e38, -3, 1e-45,     1e38,      1.1e-38};
+    const Shape shape{std::ssize(dividends)};
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, DType::F32, shape);
+    const BufferId y = build.buffer(BufferRole::Input, DType::F32, shape);
+    const BufferId quotients = build.buffer(BufferRole::Output, DType::F32, shape);
+    const BufferId roots = build.buffer(BufferRole::Output, DType::F32, shape);
+    Store quotient{build.whole(quotients), {}, {}};
+    const std::int32_t dividend = quotient.expr.load(build.whole(x));
+    quotient.expr.apply(Op::Div, {dividend, quotient.expr.load(build.whole(y))});
+    Store root{build.whole(roots), {}, {}};
+    root.expr.apply(Op::Sqrt, {root.expr.load(build.whole(x))});
+    build.region(MapRegion{shape, {std::move(quotient), std::move(root)}});
+    return {"Map_extremes", build.finish(), 2 * epsilon(DType::F32), 0, [=](BufferMemory& memory) {
+                memory.set(x, dividends);
+                memory.set(y, divisors);
+            }};
 }
 
 /// Bits of floats and of integers. The plain evaluator holds 53 bits, so shifts stay short.
@@ -326,6 +354,7 @@ std::vector<Case> map_cases() {
     cases.push_back(elementwise(DType::BF16, {33, 1024}));
     cases.push_back(elementwise(DType::F32, {3, 11000}));
     cases.push_back(integers());
+    cases.push_back(extremes());
     cases.push_back(bits());
     for (DType type : {DType::BF16, DType::F32, DType::I64}) {
         cases.push_back(gather(type, 7));
