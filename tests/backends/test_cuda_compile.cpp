@@ -144,6 +144,27 @@ TEST_P(CudaCompile, BuildsProductsOfManyRowsWithoutSpills) {
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << kernel.log;
 }
 
+TEST_P(CudaCompile, ProductsOfOneBlockRunAheadLikeOthers) {
+    const std::array<std::int64_t, 4> space{1, 1024, 384, 16};
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::BF16, {1024, 16}, BufferRole::Input);
+    const BufferId w = plan.buffer("w", DType::BF16, {384, 16}, BufferRole::Parameter);
+    std::vector<ProductTile> tiles{{64, 64, 4}, {128, 128, 4}};
+    if (std::string(GetParam()) == "sm_90a") tiles.push_back({128, 192, 5});
+    int number = 0;
+    for (const ProductTile& tile : tiles) {
+        for (const bool columns : {false, true}) {
+            const std::string name = "y" + std::to_string(number++);
+            const BufferId y = plan.buffer(name, DType::BF16, {1024, 384}, BufferRole::Output);
+            plan.add(name, sample::tiled(plan, x, w, y, space, tile, columns),
+                     {Range{0, 1}, {0, tile.rows}, {0, tile.columns}, {}});
+        }
+    }
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << kernel.log;
+}
+
 TEST_P(CudaCompile, BuildsExactProductsOfManyRowsWithoutSpills) {
     sample::PlanBuilder plan;
     const std::array<std::int64_t, 4> space{1, 1024, 768, 3072};

@@ -48,7 +48,12 @@ struct TileRanges {
     }
 
     [[nodiscard]] __device__ __forceinline__ Blocks blocks() const {
-        if constexpr (!F::kRagged) return {};
+        if constexpr (!F::kRagged) {
+            // Without a loop the compiler orders a single block's products itself, which it says it cannot (ptxas, C7520).
+            Blocks blocks;
+            asm("" : "+r"(blocks.end));
+            return blocks;
+        }
         if (all.begin >= all.end) return {0, 0};
         return {all.begin / kDepth, (all.end + kDepth - 1) / kDepth};
     }
