@@ -74,12 +74,16 @@ private:
         return __shfl_sync(0xffffffffu, static_cast<I32>(threadIdx.x / 128), 0);
     }
 
-    /// Columns from `From` on, in instructions of 128, 64 and 32.
+    /// Columns from `From` on, in instructions as wide as they can be.
     template <I32 From>
     static __device__ __forceinline__ void multiply_columns(float (&sums)[kAcross][4], U32 a, U32 b) {
         if constexpr (From < kColumns) {
             constexpr I32 kLeft = kColumns - From;
-            constexpr I32 kWide = kLeft >= 128 ? 128 : kLeft >= 64 ? 64 : 32;
+            constexpr I32 kWide = kLeft >= 256   ? 256
+                                  : kLeft >= 192 ? 192
+                                  : kLeft >= 128 ? 128
+                                  : kLeft >= 64  ? 64
+                                                 : 32;
             multiply_group<T, kWide, LeftColumn, WeightColumn>(sums + From / 8, a,
                                                                b + From * abi::kLineBytes / 16);
             multiply_columns<From + kWide>(sums, a, b);

@@ -26,33 +26,51 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
 #define STRETTO_SUMS_8(j) STRETTO_SUMS_4(j), STRETTO_SUMS_4((j) + 4)
 #define STRETTO_SUMS_16(j) STRETTO_SUMS_8(j), STRETTO_SUMS_8((j) + 8)
 
-/// REGISTERS: the sums as placeholders; INPUTS: those of a, b, 1, and whether A and B are column operands.
+/// Placeholders of so many sums of a thread.
+#define STRETTO_REGISTERS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define STRETTO_REGISTERS_32 \
+    STRETTO_REGISTERS_16     \
+    ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define STRETTO_REGISTERS_64                                                           \
+    STRETTO_REGISTERS_32                                                               \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+    ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define STRETTO_REGISTERS_96                                                           \
+    STRETTO_REGISTERS_64                                                               \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define STRETTO_REGISTERS_128                                                                      \
+    STRETTO_REGISTERS_96                                                                           \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+/// INPUTS: placeholders of a, b, 1, and whether A and B are column operands.
 #define STRETTO_WGMMA(SHAPE, TYPE, REGISTERS, INPUTS, ONE, ...)                                   \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ONE ", 0; wgmma.mma_async.sync.aligned." SHAPE \
                  ".f32." TYPE "." TYPE " {" REGISTERS "}, " INPUTS "; }"                          \
                  : __VA_ARGS__                                                                    \
                  : "l"(a), "l"(b), "r"(1), "n"(static_cast<int>(AColumn)), "n"(static_cast<int>(BColumn)))
 
-#define STRETTO_WGMMA_32(TYPE)                                                                               \
-    STRETTO_WGMMA("m64n32k16", TYPE, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15", \
-                  "%16, %17, p, 1, 1, %19, %20", "%18", STRETTO_SUMS_4(0))
-#define STRETTO_WGMMA_64(TYPE)                                                                            \
-    STRETTO_WGMMA(                                                                                        \
-        "m64n64k16", TYPE,                                                                                \
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
-        "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",                                          \
-        "%32, %33, p, 1, 1, %35, %36", "%34", STRETTO_SUMS_8(0))
-#define STRETTO_WGMMA_128(TYPE)                                                                           \
-    STRETTO_WGMMA(                                                                                        \
-        "m64n128k16", TYPE,                                                                               \
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
-        "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
-        "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
-        "%59, %60, %61, %62, %63",                                                                        \
-        "%64, %65, p, 1, 1, %67, %68", "%66", STRETTO_SUMS_16(0))
+#define STRETTO_WGMMA_32(TYPE)                                                                   \
+    STRETTO_WGMMA("m64n32k16", TYPE, STRETTO_REGISTERS_16, "%16, %17, p, 1, 1, %19, %20", "%18", \
+                  STRETTO_SUMS_4(0))
+#define STRETTO_WGMMA_64(TYPE)                                                                   \
+    STRETTO_WGMMA("m64n64k16", TYPE, STRETTO_REGISTERS_32, "%32, %33, p, 1, 1, %35, %36", "%34", \
+                  STRETTO_SUMS_8(0))
+#define STRETTO_WGMMA_128(TYPE)                                                                   \
+    STRETTO_WGMMA("m64n128k16", TYPE, STRETTO_REGISTERS_64, "%64, %65, p, 1, 1, %67, %68", "%66", \
+                  STRETTO_SUMS_16(0))
+#define STRETTO_WGMMA_192(TYPE)                                                                    \
+    STRETTO_WGMMA("m64n192k16", TYPE, STRETTO_REGISTERS_96, "%96, %97, p, 1, 1, %99, %100", "%98", \
+                  STRETTO_SUMS_16(0), STRETTO_SUMS_8(16))
+#define STRETTO_WGMMA_256(TYPE)                                                                         \
+    STRETTO_WGMMA("m64n256k16", TYPE, STRETTO_REGISTERS_128, "%128, %129, p, 1, 1, %131, %132", "%130", \
+                  STRETTO_SUMS_16(0), STRETTO_SUMS_16(16))
 
 template <int Columns, bool AColumn, bool BColumn>
 __device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U64 b) {
+    if constexpr (Columns == 256) STRETTO_WGMMA_256("bf16");
+    if constexpr (Columns == 192) STRETTO_WGMMA_192("bf16");
     if constexpr (Columns == 128) STRETTO_WGMMA_128("bf16");
     if constexpr (Columns == 64) STRETTO_WGMMA_64("bf16");
     if constexpr (Columns == 32) STRETTO_WGMMA_32("bf16");
@@ -60,14 +78,15 @@ __device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U6
 
 template <int Columns, bool AColumn, bool BColumn>
 __device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64 b) {
+    if constexpr (Columns == 256) STRETTO_WGMMA_256("f16");
+    if constexpr (Columns == 192) STRETTO_WGMMA_192("f16");
     if constexpr (Columns == 128) STRETTO_WGMMA_128("f16");
     if constexpr (Columns == 64) STRETTO_WGMMA_64("f16");
     if constexpr (Columns == 32) STRETTO_WGMMA_32("f16");
 }
 
-/// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64 or 128), both 16 deep, given by the lower halves of
-/// their descriptors.
-/// `sums` are the Columns / 8 fragments of this warp's 16 rows.
+/// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64, 128, 192 or 256), both 16 deep, given by the lower
+/// halves of their descriptors. An instruction reads A once for all of its columns: wide ones read less. `sums` are the Columns / 8 fragments of this warp's 16 rows.
 template <class T, int Columns, bool AColumn, bool BColumn>
 __device__ __forceinline__ void multiply_group(float (*sums)[4], U32 a, U32 b) {
     multiply_group<Columns, AColumn, BColumn>(T{}, sums, whole_descriptor(a), whole_descriptor(b));
