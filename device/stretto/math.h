@@ -82,6 +82,15 @@ __device__ __forceinline__ float square_root(float x) {
     return near == near ? better : x < 0 ? near : x;  // zero and infinity are their own roots
 }
 
+/// 1 / (1 + exp(-x)), rounded as `quotient`; its divisor is never small. Results below 2^-125 may be zero.
+__device__ __forceinline__ float sigmoid(float x) {
+    const float divisor = 1.0f + expf(-x);
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(divisor));
+    const float better = __fmaf_rn(__fmaf_rn(-divisor, inverse, 1.0f), inverse, inverse);
+    return divisor < 0x1p125f ? better : inverse;  // of an infinite divisor the correction is no number
+}
+
 /// exp(x) and a / b to about 2^-18, in two instructions; where many dividends share a divisor, in one.
 __device__ __forceinline__ float quick_exponential(float x) {
     float result;

@@ -31,7 +31,7 @@ constexpr std::array kSpellings{
     Spelling{Op::Cos, "", "sine({0}, 1)", "cos({0})"},
     Spelling{Op::Tanh, "", "tanhf({0})", "tanh({0})"},
     Spelling{Op::Erf, "", "erff({0})", "erf({0})"},
-    Spelling{Op::Sigmoid, "", "quotient(1.0f, 1.0f + expf(-{0}))", "1.0 / (1.0 + exp(-{0}))"},
+    Spelling{Op::Sigmoid, "", "sigmoid({0})", "1.0 / (1.0 + exp(-{0}))"},
     Spelling{Op::Floor, "{0}", "floorf({0})", "floor({0})"},
     Spelling{Op::Ceil, "{0}", "ceilf({0})", "ceil({0})"},
     Spelling{Op::Add, "{0} + {1}", "{0} + {1}", "{0} + {1}"},
