@@ -295,10 +295,18 @@ struct ScoredShape {
     return s.sums * scored_across(s.rows, warps) * s.rows * (round_up(s.columns, 8) + 8) * 4;
 }
 
+/// The most that weights have of values that all rows of a position share, for one position; more they load for each pair.
+inline constexpr int kScoredPositionBytes = 32;
+
+/// Values of the positions of two turns.
+[[nodiscard]] constexpr long long scored_positions(long long rows, long long warps) {
+    return 2 * scored_across(rows, warps) * kScoredBlock * kScoredPositionBytes;
+}
+
 /// Shared memory that such a task uses beside the ring, in this order: the rows' sides, from a multiple of a group of lines
-/// on, and the stages, where the sums are put in the end.
+/// on, the stages and the positions' values, where the sums are put in the end.
 [[nodiscard]] constexpr long long scored_scratch(const ScoredShape& s, long long warps) {
-    const long long stages = s.stages * scored_stage(s, warps);
+    const long long stages = s.stages * scored_stage(s, warps) + scored_positions(s.rows, warps);
     const long long sums = scored_sums(s, warps);
     return kLineGroupBytes + scored_side(s, s.rows) + (stages > sums ? stages : sums);
 }

@@ -97,6 +97,16 @@ __device__ __forceinline__ float quick_exponential(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 0x1.715476p+0f));
     return result;
 }
+/// exp(x * factor - less) to about 2^-18, or 2^-23 of the larger of the two if that is more, in two instructions where `factor`
+/// is constant and many share `less`. Both are far from the largest float.
+__device__ __forceinline__ float quick_exponential(float x, float factor, float less) {
+    constexpr float kLog2OfE = 0x1.715476p+0f;
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;"
+        : "=f"(result)
+        : "f"(__fmaf_rn(x, factor * kLog2OfE, -(less * kLog2OfE))));
+    return result;
+}
 __device__ __forceinline__ float quick_quotient(float a, float b) {
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));

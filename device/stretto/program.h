@@ -46,6 +46,8 @@ template <class Kind, class Config>
 inline constexpr bool kRunsAhead = false;
 template <class F, class Config>
 inline constexpr bool kRunsAhead<MatMulTiles<F>, Config> = MatMulTiles<F>::template kRunsAhead<Config>;
+template <class F, class Config>
+inline constexpr bool kRunsAhead<Scored<F>, Config> = Scored<F>::template kRunsAhead<Config>;
 
 /// Runs the record's kind, which is not before the kind `Number`, the first of those that are left.
 template <class Config, bool Apart, U32 Number, class Kind, class... Rest>

@@ -100,11 +100,12 @@ Statements::Known FunctorWriter::known_vectors(Statements& loads, const Expr& ex
     return known;
 }
 
-Statements::Known FunctorWriter::known_uniform(Statements& body, const Expr& expr, CudaStruct& uniform,
-                                               std::string& values) {
+Statements::Known FunctorWriter::known_shared(Statements& body, const Expr& expr, CudaStruct& shared,
+                                              std::string& values, const std::string& name,
+                                              const std::function<bool(const IndexMap&)>& same) {
     Statements::Known known;
-    for (const Statements::EarlyLoad& value : body.uniform_values(expr))
-        known[value.node] = value.value.empty() ? "" : "uniform." + kept(value, uniform, values);
+    for (const Statements::EarlyLoad& value : body.shared_values(expr, same))
+        known[value.node] = value.value.empty() ? "" : name + "." + kept(value, shared, values);
     return known;
 }
 
@@ -162,7 +163,8 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     for (std::size_t s = 0; s < list.size(); ++s) {
         const Store& store = list[s];
         Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
-        known.merge(known_uniform(uniform_body, store.expr, uniform, uniform_values));
+        known.merge(known_shared(uniform_body, store.expr, uniform, uniform_values, "uniform",
+                                 [](const IndexMap& map) { return is_uniform(map); }));
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,12 @@ protected:
     static Statements::Known known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
                                            std::int64_t count, CudaStruct& early, std::string& values);
 
-    /// Makes what `expr` has of values that are the same everywhere members of `uniform`, whose initializers, evaluated by
-    /// `body`, are added to `values`; what they are made of is known as well: nothing reads it.
-    static Statements::Known known_uniform(Statements& body, const Expr& expr, CudaStruct& uniform,
-                                           std::string& values);
+    /// Makes what `expr` has of values that are the same wherever maps of which `same` holds are members of `shared`, of which
+    /// functions have an instance `name`; their initializers, evaluated by `body`, are added to `values`. What they are made
+    /// of is known as well: nothing reads it.
+    static Statements::Known known_shared(Statements& body, const Expr& expr, CudaStruct& shared,
+                                          std::string& values, const std::string& name,
+                                          const std::function<bool(const IndexMap&)>& same);
 
     /// Where a region's stores are evaluated.
     struct Place {

@@ -82,6 +82,7 @@ std::string spelled(const ExprNode& node, Domain domain, bool quick, const std::
     if (quick && domain == Domain::F32) {
         if (node.op == Op::Exp) return fmt::format("quick_exponential({})", a);
         if (node.op == Op::Div) return fmt::format("quick_quotient({}, {})", a, b);
+        if (node.op == Op::Recip) return fmt::format("quick_quotient(1.0f, {})", a);
     }
     for (const Spelling& row : kSpellings) {
         if (row.op != node.op) continue;

@@ -10,6 +10,8 @@
 #include "fuse/groups.h"
 #include "fuse/product_operand.h"
 #include "fuse/scored.h"
+#include "fuse/scored_weights.h"
+#include "graph/index_groups.h"
 
 namespace stretto {
 namespace {
@@ -43,12 +45,9 @@ public:
         add_sides("kLeftColumns", "kLeftGrain", "left_at", &Score::left, kScoredRow);
         add_sides("kRightColumns", "kRightGrain", "right_at", &Score::right, kScoredContext);
         add_factors();
+        add_weights();
         const std::string b = coordinate("b", region_.space[0]);
-        const CudaMember at_b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};
-        // Weights are rounded to 16 bits, or summed with as many others as there are positions.
-        const Scope pair{{b, "r", "0", "c", "0"}, "acc[{}]", DType::F32, true};
-        add_function("void", "weights", {at_b, r, c, {"const float*", "acc", ""}, {"float*", "weights", ""}},
-                     weights(pair));
+        const CudaMember at_b{"I32", "b", ""}, r{"I32", "r", ""};
         const Place place{
             {{b, "r", coordinate("n", region_.space[kScoredColumn]), "0", "0"}, "acc[{}]", DType::F32},
             {},
@@ -87,16 +86,105 @@ private:
                      body.take());
     }
 
-    std::vector<std::string> weights(const Scope& pair) {
+    /// What weights have of values that all positions of a row, or all rows of a position, share.
+    struct Shared {
+        CudaStruct members;
+        Statements body;
+        std::string values;
+        std::size_t other;  ///< the dimension along which they are the same
+    };
+
+    void add_weights() {
+        const ScoredWeights all = quick_weights(region_, false);
+        ScoredWeights within = quick_weights(region_, true);
+        kind_.functor.constants.push_back(flag("kMasked", !(all.expr == within.expr)));
+        const auto softmax_of = scaled_score(within.expr, within.nodes.front());
+        const bool plain = region_.softmax && softmax_of && softmax_of->second > 0;
+        kind_.functor.constants.push_back(
+            {"float", "kFactor", literal(plain ? softmax_of->second : 0, DType::F32)});
+        if (plain) {
+            within.expr = {};
+            within.nodes = {within.expr.acc(static_cast<int>(softmax_of->first))};
+        }
+        // Weights are rounded to 16 bits, or summed with as many others as there are positions.
+        const Scope pair{
+            {coordinate("b", region_.space[0]), "r", "0", "c", "0"}, "acc[{}]", DType::F32, true};
+        Shared row{{"Row", {}, {}}, {pointers_, pair}, {}, kScoredContext};
+        Shared position{{"Position", {}, {}}, {pointers_, pair}, {}, kScoredRow};
+        const CudaMember b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};
+        for (const auto& [name, weights] : {std::pair{"weights", &all}, {"weights_within", &within}}) {
+            Statements::Known known = shared(weights->expr, row, "row");
+            known.merge(shared(weights->expr, position, "position"));
+            if (weights == &within) take_differences(weights->expr, known);
+            add_function("void", name,
+                         {b,
+                          r,
+                          c,
+                          {"const Row&", "row", ""},
+                          {"const Position&", "position", ""},
+                          {"const float*", "acc", ""},
+                          {"float*", "weights", ""}},
+                         evaluated(*weights, pair, known));
+        }
+        add_shared(std::move(row), "row_values", {b, r});
+        add_shared(std::move(position), "position_values", {b, c});
+    }
+
+    static Statements::Known shared(const Expr& expr, Shared& of, const std::string& name) {
+        return known_shared(of.body, expr, of.members, of.values, name, [&](const IndexMap& map) {
+            return !map.masked() && !moves_along(map, of.other);
+        });
+    }
+
+    void add_shared(Shared of, const char* name, std::vector<CudaMember> at) {
+        of.body.add(fmt::format("return {{{}}};", of.values));
+        add_function(of.members.name.c_str(), name, std::move(at), of.body.take());
+        kind_.functor.structs.push_back(std::move(of.members));
+    }
+
+    std::vector<std::string> evaluated(const ScoredWeights& weights, const Scope& pair,
+                                       const Statements::Known& known) {
         Statements body(pointers_, pair);
-        const ScoredWeights all = weights_of(region_);
-        const std::vector<std::string> variables = body.evaluate(all.expr);
-        for (std::size_t s = 0; s < all.nodes.size(); ++s) {
-            const auto node = static_cast<std::size_t>(all.nodes[s]);
-            const DType type = all.expr.nodes[node].type;
+        const std::vector<std::string> variables = body.evaluate(weights.expr, known);
+        for (std::size_t s = 0; s < weights.nodes.size(); ++s) {
+            const auto node = static_cast<std::size_t>(weights.nodes[s]);
+            const DType type = weights.expr.nodes[node].type;
             body.add(fmt::format("weights[{}] = {};", s, converted(variables[node], type, DType::F32)));
         }
         return body.take();
+    }
+
+    /// The exponential of a score times a constant, less a value that rows or positions share, is two instructions.
+    static void take_differences(const Expr& expr, Statements::Known& known) {
+        const auto node = [&](std::int32_t i) -> const ExprNode& {
+            return expr.nodes[static_cast<std::size_t>(i)];
+        };
+        for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
+            if (expr.nodes[i].op != Op::Exp || expr.nodes[i].type != DType::F32) continue;
+            const ExprNode& difference = node(expr.nodes[i].args[0]);
+            if (difference.op != Op::Sub || difference.type != DType::F32) continue;
+            const auto less = known.find(static_cast<std::size_t>(difference.args[1]));
+            if (less == known.end() || node(difference.args[1]).type != DType::F32) continue;
+            const auto score = scaled_score(expr, difference.args[0]);
+            if (!score) continue;
+            known[i] = fmt::format("quick_exponential(acc[{}], {}, {})", score->first,
+                                   literal(score->second, DType::F32), less->second);
+        }
+    }
+
+    /// A score times a constant: its number, and the constant.
+    static std::optional<std::pair<std::int64_t, double>> scaled_score(const Expr& expr, std::int32_t i) {
+        const ExprNode& node = expr.nodes[static_cast<std::size_t>(i)];
+        if (node.type != DType::F32) return std::nullopt;
+        if (node.op == Op::Acc) return std::pair{node.integer, 1.0};
+        if (node.op != Op::Mul) return std::nullopt;
+        for (const bool second : {false, true}) {
+            const ExprNode& a = expr.nodes[static_cast<std::size_t>(node.args[second ? 1 : 0])];
+            const ExprNode& k = expr.nodes[static_cast<std::size_t>(node.args[second ? 0 : 1])];
+            if (a.op == Op::Acc && a.type == DType::F32 && k.op == Op::Const && k.type == DType::F32)
+                return std::pair{a.integer, k.value};
+        }
+        return std::nullopt;
     }
 
     /// A factor that is a score's right side is read as that is staged.

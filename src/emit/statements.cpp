@@ -195,7 +195,8 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
     return loads;
 }
 
-std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) {
+std::vector<Statements::EarlyLoad> Statements::shared_values(
+    const Expr& expr, const std::function<bool(const IndexMap&)>& same) {
     const std::size_t count = expr.nodes.size();
     std::vector<bool> constant(count), uniform(count), used(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -204,7 +205,7 @@ std::vector<Statements::EarlyLoad> Statements::uniform_values(const Expr& expr) 
         constant[i] = node.op == Op::Const;
         if (node.op == Op::Load && node.args.empty()) {
             const Access& access = expr.accesses.at(static_cast<std::size_t>(node.integer));
-            uniform[i] = is_uniform(access.map) && !pointers_.words(BufferId(access.source));
+            uniform[i] = same(access.map) && !pointers_.words(BufferId(access.source));
         } else if (!node.args.empty() && node.op != Op::Load) {
             uniform[i] = all([&](std::int32_t arg) { return constant[arg] || uniform[arg]; }) &&
                          !all([&](std::int32_t arg) { return constant[arg]; });

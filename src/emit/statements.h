@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -65,9 +66,10 @@ public:
     /// Those that `count` neighbours along dimension `dim` make in one: they lie together, or are the same. Places that all of
     /// them share are evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> early_vectors(const Expr& expr, std::size_t dim, std::int64_t count);
-    /// Values that are the same at all coordinates: each node that has one and, where anything else uses it, the variable to
-    /// which it is evaluated here.
-    [[nodiscard]] std::vector<EarlyLoad> uniform_values(const Expr& expr);
+    /// Values that are made of loads with maps of which `same` holds, and of constants: each node that has one and, where
+    /// anything else uses it, the variable to which it is evaluated here.
+    [[nodiscard]] std::vector<EarlyLoad> shared_values(const Expr& expr,
+                                                       const std::function<bool(const IndexMap&)>& same);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     /// The address of an element, without indirect coordinates or masks.

@@ -37,15 +37,22 @@ struct Known {
     Range truth;
     Range nonzero;
     Range visible;
+    bool compared = false;  ///< it is true exactly where c - r is in `truth`
 };
 
 class BandFinder {
 public:
-    BandFinder(const Expr& term, const Shape& space) : term_(term), all_{1 - space[kRow], space[kContext]} {}
-
-    Range run(Counts counts) {
+    BandFinder(const Expr& term, const Shape& space) : term_(term), all_{1 - space[kRow], space[kContext]} {
         for (const ExprNode& node : term_.nodes) known_.push_back(of(node));
+    }
+
+    [[nodiscard]] Range band(Counts counts) const {
         return counts == Counts::NonZero ? known_.back().nonzero : known_.back().visible;
+    }
+
+    /// Is node i a comparison that holds in all of the band?
+    [[nodiscard]] bool holds(std::size_t i, Range band) const {
+        return known_[i].compared && known_[i].truth.begin <= band.begin && band.end <= known_[i].truth.end;
     }
 
 private:
@@ -68,7 +75,7 @@ private:
                 break;
             case Op::Lt:
             case Op::Le:
-                known.truth = compared(node);
+                compare(node, known);
                 break;
             case Op::And:
                 known.truth = common(arg(node, 0).truth, arg(node, 1).truth);
@@ -123,15 +130,16 @@ private:
         return sum(*a, *b, sign);
     }
 
-    [[nodiscard]] Range compared(const ExprNode& node) const {
+    void compare(const ExprNode& node, Known& known) const {
         const auto& a = arg(node, 0).affine;
         const auto& b = arg(node, 1).affine;
-        if (!a || !b) return all_;
+        if (!a || !b) return;
         const Affine less = sum(*a, *b, -1);
         const std::int64_t equal = node.op == Op::Le ? 1 : 0;
-        if (less.context == 1 && less.row == -1) return common(all_, {all_.begin, equal - less.constant});
-        if (less.context == -1 && less.row == 1) return common(all_, {less.constant + 1 - equal, all_.end});
-        return all_;
+        known.compared = less.context * less.row == -1;
+        if (!known.compared) return;
+        known.truth = common(all_, less.context == 1 ? Range{all_.begin, equal - less.constant}
+                                                     : Range{less.constant + 1 - equal, all_.end});
     }
 
     [[nodiscard]] Range selected(const ExprNode& node, Range Known::*what) const {
@@ -146,11 +154,19 @@ private:
 }  // namespace
 
 Range band_of(const Expr& term, Counts counts, const Shape& space) {
-    const Range band = BandFinder(term, space).run(counts);
+    const Range band = BandFinder(term, space).band(counts);
     const bool in_first_row = band.end > 0;
     const bool in_last_row = band.begin <= space[kContext] - space[kRow];
     const bool whole = band.empty() || !in_first_row || !in_last_row;
     return whole ? Range{1 - space[kRow], space[kContext]} : band;
+}
+
+Expr within_band(const Expr& term, Range band, const Shape& space) {
+    const BandFinder found(term, space);
+    return folded(rewritten(term, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        if (!found.holds(i, band)) return std::nullopt;
+        return out.constant(1, DType::Bool);
+    }));
 }
 
 }  // namespace stretto

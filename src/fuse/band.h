@@ -17,4 +17,7 @@ enum class Counts : std::uint8_t {
 /// Ensures: every row has a position in the band.
 [[nodiscard]] Range band_of(const Expr& term, Counts counts, const Shape& space);
 
+/// `term` for pairs of a row and a position in the band, without the comparisons that hold for all of them.
+[[nodiscard]] Expr within_band(const Expr& term, Range band, const Shape& space);
+
 }  // namespace stretto

@@ -233,13 +233,6 @@ std::optional<std::size_t> staged_as(const ScoredRegion& region, const Access& f
     return static_cast<std::size_t>(found - region.scores.begin());
 }
 
-ScoredWeights weights_of(const ScoredRegion& region) {
-    ScoredWeights all;
-    for (const ScoredSum& sum : region.sums)
-        all.nodes.push_back(copy_into(all.expr, sum.weight, sum.weight.root()));
-    return all;
-}
-
 Access one_column(Access access) {
     access.map.dims[kScoredColumn] = {atom(1, 0)};
     access.map = normalized(std::move(access.map));

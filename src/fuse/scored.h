@@ -40,13 +40,6 @@ inline constexpr std::int64_t kMostScoredColumns = 128;
 /// The score whose right side the factor is itself, column for element: both are staged once.
 [[nodiscard]] std::optional<std::size_t> staged_as(const ScoredRegion& region, const Access& factor);
 
-/// The weights of all sums as nodes of one expression, which has what they share once.
-struct ScoredWeights {
-    Expr expr;
-    std::vector<std::int32_t> nodes;
-};
-[[nodiscard]] ScoredWeights weights_of(const ScoredRegion& region);
-
 /// The same over coordinates of a scored region with one column.
 [[nodiscard]] Access one_column(Access access);
 [[nodiscard]] Expr one_column(Expr expr);

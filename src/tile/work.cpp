@@ -6,6 +6,7 @@
 #include "fuse/passes.h"
 #include "fuse/product_kind.h"
 #include "fuse/scored.h"
+#include "fuse/scored_weights.h"
 
 namespace stretto {
 namespace {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "abi/abi.h"
 #include "backends/cases.h"
 
 namespace stretto {
@@ -62,6 +63,18 @@ public:
 
     /// score / 4, zero where hidden.
     void seen_score() { hidden(weight().apply(Op::Mul, {weight().acc(0), quarter()}), 0); }
+
+    /// The sum of score * value_i[c] / 4 of `count` values of each position, zero where hidden.
+    void scores_of_values(int count) {
+        Expr& w = weight();
+        std::int32_t all = -1;
+        for (int i = 0; i < count; ++i) {
+            const std::int32_t score = w.apply(Op::Mul, {w.acc(0), quarter()});
+            const std::int32_t term = w.apply(Op::Mul, {score, context_value()});
+            all = i == 0 ? term : w.apply(Op::Add, {all, term});
+        }
+        hidden(all, 0);
+    }
 
     std::int32_t visible_score() {
         Expr& w = weight();
@@ -221,6 +234,15 @@ Case softmax(const Sizes& s, Sees sees, std::int32_t rows, const std::string& wh
     return build.finish(DType::BF16, what);
 }
 
+/// More values of each position than are kept in shared memory.
+Case valued(const Sizes& s, const std::string& what) {
+    ScoredBuilder build(DType::BF16, s, Sees::Before, 64);
+    build.score(Layout::Rows, Layout::Rows);
+    build.sum(Layout::Rows);
+    build.scores_of_values(abi::kScoredPositionBytes / 4 + 1);
+    return build.finish(DType::F32, what);
+}
+
 Case reduced(ReduceOp op, const Sizes& s, Sees sees, const std::string& what) {
     ScoredBuilder build(DType::BF16, s, sees, 64);
     build.reduce(op);
@@ -258,6 +280,19 @@ std::vector<Case> scored_cases() {
     cases.push_back(softmax({}, Sees::All, 64, "softmax"));
     cases.push_back(softmax({1, 70, 40, 200, 48}, Sees::Before, 64, "softmax_before"));
     cases.push_back(softmax({2, 130, 128, 140, 32}, Sees::Window, 128, "softmax_window"));
+    // Contexts of whole blocks, some of which are whole within the band.
+    const Sizes heads_of_48{1, 70, 48, 128, 48};
+    const Sizes heads_of_64{1, 70, 64, 128, 64};
+    cases.push_back(softmax(heads_of_48, Sees::Before, 64, "softmax_before_whole"));
+    cases.push_back(softmax({1, 40, 96, 192, 80}, Sees::All, 64, "softmax_whole"));
+    cases.push_back(both(DType::BF16, heads_of_48, Sees::After, 64, Layout::Rows, "both_after_whole"));
+    cases.push_back(both(DType::F16, heads_of_64, Sees::Before, 64, Layout::Columns, "both_columns_whole"));
+    cases.push_back(differentiated(DType::BF16, heads_of_64, Sees::Before, 64, "derivative_whole"));
+    cases.push_back(
+        differentiated(DType::BF16, {1, 66, 128, 192, 128}, Sees::After, 128, "derivative_wide_whole"));
+    cases.push_back(
+        mixed(DType::BF16, {1, 40, 32, 128, 16}, Sees::After, 64, Layout::Columns, "mix_columns_whole"));
+    cases.push_back(valued({1, 40, 32, 131, 32}, "values"));
     cases.push_back(reduced(ReduceOp::Sum, {}, Sees::Before, "sum_before"));
     cases.push_back(reduced(ReduceOp::Max, {}, Sees::Window, "max_window"));
     cases.push_back(reduced(ReduceOp::Min, {}, Sees::All, "min"));

@@ -205,7 +205,8 @@ void build_without_spills(const std::vector<Case>& cases, const std::set<std::st
 TEST_P(CudaCompile, BuildsSumsOverScoresWithoutSpills) {
     build_without_spills(scored_cases(),
                          {"Scored_bf16_derivative_wide", "Scored_f16_derivative_before",
-                          "Scored_bf16_both_before", "Scored_bf16_twice"},
+                          "Scored_bf16_both_before", "Scored_bf16_twice", "Scored_bf16_values",
+                          "Scored_bf16_softmax_before_whole", "Scored_f16_both_columns_whole"},
                          GetParam());
 }
 

@@ -6,6 +6,7 @@
 #include "fuse/band.h"
 #include "fuse/fuse.h"
 #include "fuse/scored.h"
+#include "fuse/scored_weights.h"
 #include "graph/builder.h"
 #include "simplify/simplify.h"
 #include "support/attention_graph.h"
@@ -88,6 +89,54 @@ TEST(Scored, ACausalMaskEndsTheContextAtTheRow) {
         EXPECT_EQ(region.band, (Range{1 - kRows, 1}));
         EXPECT_EQ(scored_context(region, {128, 192}), (Range{0, 192}));
     }
+}
+
+bool has(const Expr& expr, Op op) {
+    return std::any_of(expr.nodes.begin(), expr.nodes.end(),
+                       [op](const ExprNode& node) { return node.op == op; });
+}
+
+TEST(Scored, WithinItsBandAMaskComparesNothing) {
+    const auto regions = scored(Attention().fused());
+    ASSERT_EQ(regions.size(), 1U);
+    EXPECT_TRUE(has(quick_weights(regions[0], false).expr, Op::Select));
+    const Expr within = quick_weights(regions[0], true).expr;
+    EXPECT_FALSE(has(within, Op::Le) || has(within, Op::Select));
+    EXPECT_TRUE(has(within, Op::Acc));
+}
+
+TEST(Scored, ComparisonsThatOnlyPartOfTheBandPassesStay) {
+    Expr seen;
+    const std::int32_t row = seen.index(kScoredRow), position = seen.index(kScoredContext);
+    const std::int32_t before = seen.apply(Op::Le, DType::Bool, {position, row});
+    const std::int32_t first = seen.apply(Op::Sub, {row, seen.constant(20, DType::I64)});
+    const std::int32_t window = seen.apply(Op::Lt, DType::Bool, {first, position});
+    seen.apply(Op::And, DType::Bool, {before, window});
+    const Shape space{1, kRows, 1, kRows, 1};
+    EXPECT_EQ(within_band(seen, {-19, 1}, space).nodes.back().op, Op::Const);
+    EXPECT_EQ(within_band(seen, {-20, 1}, space).nodes.back().op, Op::Lt);
+    EXPECT_EQ(within_band(seen, {-19, 2}, space).nodes.back().op, Op::Le);
+    EXPECT_EQ(within_band(seen, {-20, 2}, space).nodes.back().op, Op::And);
+}
+
+TEST(Scored, DivisorsThatRowsOrPositionsShareBecomeReciprocalsAndCommonFactorsAreDrawnOut) {
+    const Graph graph = attention_gradients({.heads = 16, .key_heads = 16, .rows = kRows, .depth = kDepth});
+    int backward = 0;
+    for (const ScoredRegion& region :
+         scored(fuse(simplify(graph), builtin_machine("h200"), Numerics::Fused))) {
+        if (!has(weights_of(region).expr, Op::Div)) continue;
+        ++backward;
+        const Expr quick = quick_weights(region, true).expr;
+        EXPECT_FALSE(has(quick, Op::Div));
+        EXPECT_TRUE(has(quick, Op::Recip));
+        for (const ExprNode& node : quick.nodes) {
+            const auto is_product = [&](std::size_t arg) {
+                return quick.nodes[static_cast<std::size_t>(node.args[arg])].op == Op::Mul;
+            };
+            EXPECT_FALSE(node.op == Op::Sub && is_product(0) && is_product(1));
+        }
+    }
+    EXPECT_EQ(backward, 2) << "dQ, and dV with dK";
 }
 
 TEST(Scored, ScoresThatTheCallerWantsAreStored) {

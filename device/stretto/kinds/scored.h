@@ -1,5 +1,6 @@
 #pragma once
 
+#include "stretto/kinds/scored_positions.h"
 #include "stretto/kinds/scored_sums.h"
 #include "stretto/tile/vector.h"
 
@@ -13,12 +14,13 @@ namespace stretto::device {
 /// kLeftColumns and kRightColumns for score j, bit s of kFactorColumns for sum s) and how many elements always lie together
 /// (kLeftGrain, kRightGrain, kFactorGrain), and the address of an element: left_at(Number<j>, b, r, e), right_at(Number<j>,
 /// b, c, e), factor_at(Number<s>, b, n, c); kFactorScores has four bits for each sum, of which 1 + j says that its factor is
-/// score j's right side, which has no factor_at; weights(b, r, c, scores, weights of all sums); load and store as for MatMul.
+/// score j's right side, which has no factor_at; weights(b, r, c, row_values(b, r), position_values(b, c), scores, weights of all sums), or where all
+/// pairs are within the band weights_within(the same), which is no other unless kMasked; load and store as for MatMul.
 /// With kSoftmax `weights` gives what the weights are the softmax of, and store_row(b, r, acc) gets the row's maximum and sum
 /// of exponentials, both kept up block by block (ScoredRegion).
 template <class F>
 class Scored {
-    static constexpr I32 kWide = (F::kColumns + 7) / 8;  ///< fragments of a row of one sum
+    static constexpr I32 kWide = (F::kColumns + 7) / 8;  ///< fragments of a row of one sum that are laid out
     static constexpr I32 kStride = kWide * 8 + 8;  ///< from one row of sums to the next, in shared memory
     template <class Config>
     using Stages = ScoredStages<F, Config>;
@@ -28,6 +30,10 @@ class Scored {
     using Task = typename ScoredStages<F, Config>::Task;
 
 public:
+    /// Do products run beside what follows their start (wgmma)?
+    template <class Config>
+    static constexpr bool kRunsAhead = Sums<Config>::Products::kRunAhead;
+
     template <class Config>
     static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
                                                  Cursor cursor) {
@@ -35,22 +41,39 @@ public:
         const Task<Config> task(record);
         const Sums<Config> sums = add_up<Config>(f, task);
         consumer_barrier<Config>();
-        if constexpr (F::kColumns > 0) {
-            if (Stages<Config>::adds()) {
+        if (Stages<Config>::adds()) {
+            if constexpr (F::kColumns > 0) {
                 lay_out<Config>(sums);
                 if constexpr (F::kSoftmax) lay_out_statistics<Config>(sums);
+            } else {
+                lay_out_reduced<Config>(sums);
             }
-            consumer_barrier<Config>();
-            store_rows<Config>(f, task);
+        }
+        consumer_barrier<Config>();
+        if constexpr (kRunsAhead<Config>) {
+            store_apart<Config>(record, launch_parameter());
         } else {
-            if (Stages<Config>::adds()) lay_out_reduced<Config>(sums);
-            consumer_barrier<Config>();
-            store_reduced<Config>(f, task);
+            store<Config>(f, task);
         }
         return cursor;
     }
 
 private:
+    /// A function of its own may use the registers that the sums had.
+    template <class Config>
+    static __device__ __noinline__ void store_apart(const abi::Record& record, const abi::Launch& launch) {
+        store<Config>(F{Operands(record, launch)}, Task<Config>(record));
+    }
+
+    template <class Config>
+    static __device__ __forceinline__ void store(const F& f, const Task<Config>& task) {
+        if constexpr (F::kColumns > 0) {
+            store_rows<Config>(f, task);
+        } else {
+            store_reduced<Config>(f, task);
+        }
+    }
+
     template <class Config>
     static __device__ __forceinline__ Sums<Config> add_up(const F& f, const Task<Config>& task) {
         using Staged = Stages<Config>;
@@ -66,15 +89,21 @@ private:
             Staged::stage_turn(f, task, task.begin + ahead * Staged::kTurn, writing);
             advance(writing);
         }
-        Sums<Config> sums;
+        ScoredPositions<F, Config> positions;
+        positions.load(f, task, task.begin);
+        positions.put();
+        Sums<Config> sums(f, task);
 #pragma unroll 1
         for (I32 c = task.begin; c < task.end; c += Staged::kTurn) {
             wait_for_copies<kAhead - 1>();
+            Sums<Config>::Products::publish_copies();
             consumer_barrier<Config>();
             Staged::stage_turn(f, task, c + kAhead * Staged::kTurn, writing);
             advance(writing);
+            positions.load(f, task, c + Staged::kTurn);
             const I32 mine = c + Staged::turn_block() * abi::kScoredBlock;
-            if (Staged::adds() && mine < task.end) sums.add_block(f, task, mine, reading);
+            if (Staged::adds() && mine < task.end) sums.add_block(f, task, mine, reading, positions);
+            positions.put();
             advance(reading);
         }
         return sums;

@@ -124,8 +124,10 @@ struct ScoredStages {
     }
 
 private:
+    /// Are all blocks of positions whole, and all pieces in memory? Products read sixteen values at a time: what lies beyond a
+    /// multiple of that need not be there.
     static constexpr bool in_pieces(I32 grain, I32 extent) {
-        return grain == kPieceElements<Element> && extent % kBlock == 0;
+        return grain == kPieceElements<Element> && extent % 16 == 0 && F::kContext % kBlock == 0;
     }
 
     template <int J>
@@ -134,10 +136,18 @@ private:
         constexpr bool kColumn = kIsColumn<F::kRightColumns, J>;
         const auto at = [&](I32 row, I32 k) { return f.right_at(j, task.b, c + row, d * kBlock + k); };
         if constexpr (in_pieces(F::kRightGrain, F::kDepth)) {
-            if (task.end - c >= kTurn) return stage_whole_block<Config, Element, kTurn, kColumn>(to, at);
+#pragma unroll
+            for (I32 block = 0; block < kTurn; block += kBlock) {
+                if (c + block >= task.end) return;
+                stage_some_pieces<Config, Element, kBlock, kColumn>(
+                    to + block * abi::kLineBytes,
+                    [&](const auto& piece) { return piece.k < F::kDepth - d * kBlock; },
+                    [&](I32 row, I32 k) { return at(block + row, k); });
+            }
+        } else {
+            const auto depth = [&](I32) { return Depth{0, F::kDepth - d * kBlock}; };
+            stage_block<Config, Element, kTurn, kColumn, F::kRightGrain, false>(to, task.end - c, depth, at);
         }
-        const auto depth = [&](I32) { return Depth{0, F::kDepth - d * kBlock}; };
-        stage_block<Config, Element, kTurn, kColumn, F::kRightGrain, false>(to, task.end - c, depth, at);
     }
 
     /// The positions from `from` on; `inside` is one that the task has.
@@ -145,16 +155,19 @@ private:
     static __device__ __forceinline__ void stage_factor(const F& f, const Task& task, Number<S> s, I32 from,
                                                         I32 inside, U32 to) {
         constexpr bool kColumn = kIsColumn<F::kFactorColumns, S>;
-        // A block that is outside is zero, wherever it is.
-        const I32 first = from < task.end ? from : inside;
-        const auto at = [&](I32 n, I32 k) { return f.factor_at(s, task.b, n, first + k); };
         if constexpr (in_pieces(F::kFactorGrain, F::kColumns)) {
-            if (task.end - from >= kBlock)
-                return stage_whole_block<Config, Element, kFactorLines, kColumn>(to, at);
+            if (from >= task.end) return;
+            stage_some_pieces<Config, Element, kFactorLines, kColumn>(
+                to, [](const auto& piece) { return piece.row < F::kColumns; },
+                [&](I32 n, I32 k) { return f.factor_at(s, task.b, n, from + k); });
+        } else {
+            // A block that is outside is zero, wherever it is.
+            const I32 first = from < task.end ? from : inside;
+            const auto at = [&](I32 n, I32 k) { return f.factor_at(s, task.b, n, first + k); };
+            const auto depth = [&](I32) { return Depth{0, task.end - from}; };
+            stage_block<Config, Element, kFactorLines, kColumn, F::kFactorGrain, false>(to, F::kColumns,
+                                                                                        depth, at);
         }
-        const auto depth = [&](I32) { return Depth{0, task.end - from}; };
-        stage_block<Config, Element, kFactorLines, kColumn, F::kFactorGrain, false>(to, F::kColumns, depth,
-                                                                                    at);
     }
 };
 

@@ -34,13 +34,8 @@ public:
         return group() / kGroupsDown * kColumns;
     }
 
-    /// Copies are made by the generic proxy, wgmma reads through the asynchronous one (PTX ISA, "Async proxy").
-    static __device__ __forceinline__ void publish_copies() {
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    }
-    static __device__ __forceinline__ void finish() {
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    }
+    static __device__ __forceinline__ void publish_copies() { publish_to_products(); }
+    static __device__ __forceinline__ void finish() { wait_for_products<0>(); }
 
     /// Starts sums += the products of the left block and each weight's, which follow each other, and waits for the products
     /// of the blocks before.
@@ -51,7 +46,7 @@ public:
         const U32 b = block_descriptor<WeightColumn>(
             weights + (WeightColumn ? from / kPanel * kPanel * abi::kLineBytes + from % kPanel * 2
                                     : from * abi::kLineBytes));
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        open_products();
 #pragma unroll
         for (int w = 0; w < Weights; ++w) {
 #pragma unroll
@@ -62,8 +57,8 @@ public:
                                     b + (w * Columns * abi::kLineBytes + k * kWeightStep) / 16);
             }
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        close_products();
+        wait_for_products<1>();
     }
 
 private:

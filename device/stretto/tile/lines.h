@@ -183,6 +183,17 @@ __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
     });
 }
 
+/// As stage_whole_block, without the pieces for which `counts(piece)` does not hold: nobody reads them.
+template <class Config, class T, I32 Rows, bool Column, class Counts, class At>
+__device__ __forceinline__ void stage_some_pieces(U32 block, const Counts& counts, const At& at) {
+    for_each_piece<Config, T, Rows, Column, 1>([&](I32, const auto& piece) {
+        if (!counts(piece)) return;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(piece.in(block)),
+                     "l"(at(piece.row, piece.k))
+                     : "memory");
+    });
+}
+
 /// As stage_whole_block, where rows for which `counts(round)` does not hold become zero.
 template <class Config, class T, I32 Rows, class Counts, class At>
 __device__ __forceinline__ void stage_whole_rows(U32 block, const Counts& counts, const At& at) {

@@ -27,7 +27,9 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
 #define STRETTO_SUMS_16(j) STRETTO_SUMS_8(j), STRETTO_SUMS_8((j) + 8)
 
 /// Placeholders of so many sums of a thread.
+#define STRETTO_REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define STRETTO_REGISTERS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define STRETTO_REGISTERS_24 STRETTO_REGISTERS_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define STRETTO_REGISTERS_32 \
     STRETTO_REGISTERS_16     \
     ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -51,6 +53,13 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
                  : __VA_ARGS__                                                                    \
                  : "l"(a), "l"(b), "r"(1), "n"(static_cast<int>(AColumn)), "n"(static_cast<int>(BColumn)))
 
+/// The same with A in registers.
+#define STRETTO_WGMMA_HELD(SHAPE, TYPE, REGISTERS, INPUTS, ONE, ...)                              \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, " ONE ", 0; wgmma.mma_async.sync.aligned." SHAPE \
+                 ".f32." TYPE "." TYPE " {" REGISTERS "}, " INPUTS "; }"                          \
+                 : __VA_ARGS__                                                                    \
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(1), "n"(static_cast<int>(BColumn)))
+
 #define STRETTO_WGMMA_32(TYPE)                                                                   \
     STRETTO_WGMMA("m64n32k16", TYPE, STRETTO_REGISTERS_16, "%16, %17, p, 1, 1, %19, %20", "%18", \
                   STRETTO_SUMS_4(0))
@@ -66,6 +75,19 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
 #define STRETTO_WGMMA_256(TYPE)                                                                         \
     STRETTO_WGMMA("m64n256k16", TYPE, STRETTO_REGISTERS_128, "%128, %129, p, 1, 1, %131, %132", "%130", \
                   STRETTO_SUMS_16(0), STRETTO_SUMS_16(16))
+
+#define STRETTO_WGMMA_HELD_16(TYPE)                                                                     \
+    STRETTO_WGMMA_HELD("m64n16k16", TYPE, STRETTO_REGISTERS_8, "{%8, %9, %10, %11}, %12, p, 1, 1, %14", \
+                       "%13", STRETTO_SUMS(0), STRETTO_SUMS(1))
+#define STRETTO_WGMMA_HELD_32(TYPE)                                                                        \
+    STRETTO_WGMMA_HELD("m64n32k16", TYPE, STRETTO_REGISTERS_16, "{%16, %17, %18, %19}, %20, p, 1, 1, %22", \
+                       "%21", STRETTO_SUMS_4(0))
+#define STRETTO_WGMMA_HELD_48(TYPE)                                                                        \
+    STRETTO_WGMMA_HELD("m64n48k16", TYPE, STRETTO_REGISTERS_24, "{%24, %25, %26, %27}, %28, p, 1, 1, %30", \
+                       "%29", STRETTO_SUMS_4(0), STRETTO_SUMS(4), STRETTO_SUMS(5))
+#define STRETTO_WGMMA_HELD_64(TYPE)                                                                        \
+    STRETTO_WGMMA_HELD("m64n64k16", TYPE, STRETTO_REGISTERS_32, "{%32, %33, %34, %35}, %36, p, 1, 1, %38", \
+                       "%37", STRETTO_SUMS_8(0))
 
 template <int Columns, bool AColumn, bool BColumn>
 __device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U64 b) {
@@ -86,10 +108,61 @@ __device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64
 }
 
 /// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64, 128, 192 or 256), both 16 deep, given by the lower
-/// halves of their descriptors. An instruction reads A once for all of its columns: wide ones read less. `sums` are the Columns / 8 fragments of this warp's 16 rows.
+/// halves of their descriptors. An instruction reads A once for all of its columns: wide ones read less. `sums` are the
+/// Columns / 8 fragments of this warp's 16 rows.
 template <class T, int Columns, bool AColumn, bool BColumn>
 __device__ __forceinline__ void multiply_group(float (*sums)[4], U32 a, U32 b) {
     multiply_group<Columns, AColumn, BColumn>(T{}, sums, whole_descriptor(a), whole_descriptor(b));
+}
+
+template <int Columns, bool BColumn>
+__device__ __forceinline__ void multiply_held(BF16, float (*sums)[4], const uint4& a, U64 b) {
+    if constexpr (Columns == 64) STRETTO_WGMMA_HELD_64("bf16");
+    if constexpr (Columns == 48) STRETTO_WGMMA_HELD_48("bf16");
+    if constexpr (Columns == 32) STRETTO_WGMMA_HELD_32("bf16");
+    if constexpr (Columns == 16) STRETTO_WGMMA_HELD_16("bf16");
+}
+
+template <int Columns, bool BColumn>
+__device__ __forceinline__ void multiply_held(F16, float (*sums)[4], const uint4& a, U64 b) {
+    if constexpr (Columns == 64) STRETTO_WGMMA_HELD_64("f16");
+    if constexpr (Columns == 48) STRETTO_WGMMA_HELD_48("f16");
+    if constexpr (Columns == 32) STRETTO_WGMMA_HELD_32("f16");
+    if constexpr (Columns == 16) STRETTO_WGMMA_HELD_16("f16");
+}
+
+/// The same with this warp's 16 rows of A in registers, as those of multiply_add_tile (tile/mma.h), and 16, 32, 48 or 64
+/// columns.
+template <class T, int Columns, bool BColumn>
+__device__ __forceinline__ void multiply_held(float (*sums)[4], const uint4& a, U32 b) {
+    multiply_held<Columns, BColumn>(T{}, sums, a, whole_descriptor(b));
+}
+
+/// Registers that products have, or are about to have: no instruction of another kind that reads or writes them moves past
+/// this.
+template <int N>
+__device__ __forceinline__ void hold(float (&sums)[N][4]) {
+#pragma unroll
+    for (float(&fragment)[4] : sums) {
+        asm volatile(""
+                     : "+f"(fragment[0]), "+f"(fragment[1]), "+f"(fragment[2]), "+f"(fragment[3])::"memory");
+    }
+}
+
+/// Products see what was written to their registers before this.
+__device__ __forceinline__ void open_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// Those that were started since the last group are one.
+__device__ __forceinline__ void close_products() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most `Pending` groups run.
+template <int Pending>
+__device__ __forceinline__ void wait_for_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+/// Copies are made by the generic proxy, wgmma reads through the asynchronous one (PTX ISA, "Async proxy").
+__device__ __forceinline__ void publish_to_products() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 }  // namespace stretto::device

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fuse/region.h"
+
+namespace stretto {
+
+/// The weights of all sums of a scored region as nodes of one expression, which has what they share once.
+struct ScoredWeights {
+    Expr expr;
+    std::vector<std::int32_t> nodes;
+};
+[[nodiscard]] ScoredWeights weights_of(const ScoredRegion& region);
+
+/// The same as they are best computed for many pairs of a row and a position, with other roundings: a divisor that all
+/// positions of a row share, or all rows of a position, becomes a reciprocal, and differences of products with a common factor
+/// become one product. With `within` they are for pairs inside the band only, whose comparisons need not be made there.
+[[nodiscard]] ScoredWeights quick_weights(const ScoredRegion& region, bool within);
+
+}  // namespace stretto
