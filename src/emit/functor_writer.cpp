@@ -145,7 +145,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
     CudaStruct uniform{"Uniform", {}, {}};
     std::string values;
     std::string uniform_values;
-    Statements outer(pointers_, place.scope);  // of the first neighbour
+    Statements outer(pointers_, place.scope, 'g');  // of the first neighbour
     Statements loads(pointers_, place.scope);
     Statements uniform_body(pointers_, place.scope);
     for (const std::string& line : place.lines) {
@@ -165,6 +165,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
         Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
         known.merge(known_shared(uniform_body, store.expr, uniform, uniform_values, "uniform",
                                  [](const IndexMap& map) { return is_uniform(map); }));
+        known.merge(outer.group_values(store.expr, dim, count));
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;
@@ -193,7 +194,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
 
 void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
                               std::int64_t count, DType acc) {
-    Statements outer(pointers_, place.scope);
+    Statements outer(pointers_, place.scope, 'g');
     for (const std::string& line : place.lines) outer.add(line);
     Scope inside = place.scope;
     Statements::Known known;
@@ -210,6 +211,7 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
                 load.vector ? converted(name + ".value(v)", load.element, pass.expr.nodes[load.node].type)
                             : name;
         }
+        known.merge(outer.group_values(pass.expr, dim, count));
     }
     Statements inner(pointers_, inside);
     if (count > 1) inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));

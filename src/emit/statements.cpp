@@ -7,12 +7,25 @@
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
+#include "emit/group_values.h"
 #include "emit/operation_text.h"
 #include "fuse/groups.h"
 #include "graph/index_groups.h"
 #include "graph/value_range.h"
 
 namespace stretto {
+namespace {
+
+/// Is a division one of numbers from 0 to what 32 bits hold?
+bool is_short_division(const Expr& expr, const ExprNode& node) {
+    const auto ranges = value_ranges(expr);
+    return std::all_of(node.args.begin(), node.args.end(), [&](std::int32_t arg) {
+        const auto& range = ranges[static_cast<std::size_t>(arg)];
+        return range && contains(Range{0, std::int64_t{1} << 32}, *range);
+    });
+}
+
+}  // namespace
 
 std::string Pointers::name(BufferId buffer) {
     const auto found = std::find(slots_.begin(), slots_.end(), buffer);
@@ -32,7 +45,7 @@ bool Pointers::wide(BufferId buffer) const {
 }
 
 std::string Statements::declare(DType type, const std::string& value) {
-    std::string name = fmt::format("t{}", next_variable_++);
+    std::string name = fmt::format("{}{}", letter_, next_variable_++);
     add(fmt::format("const {} {} = {};", value_name(type), name, value));
     return name;
 }
@@ -81,6 +94,13 @@ std::string Statements::value_of(const Expr& expr, const ExprNode& node,
             return converted(load(access, indirect_of(expr, node.args, access, variables)), access.type,
                              node.type);
         }
+        case Op::FloorDiv:
+        case Op::Mod:
+            if (is_short_division(expr, node)) {
+                return fmt::format("static_cast<U32>({}) {} static_cast<U32>({})", operands[0].text,
+                                   node.op == Op::Mod ? '%' : '/', operands[1].text);
+            }
+            return operation_text(node, operands, scope_.quick);
         case Op::Acc:
             ensure(!scope_.accumulators.empty(), "an accumulator is used where the region has none");
             return converted(fmt::format(fmt::runtime(scope_.accumulators), node.integer),
@@ -223,6 +243,27 @@ std::vector<Statements::EarlyLoad> Statements::shared_values(
             {i, value_name(expr.nodes[i].type), used[i] ? variables[i] : "", expr.nodes[i].type, {}});
     }
     return values;
+}
+
+Statements::Known Statements::group_values(const Expr& expr, std::size_t dim, std::int64_t count) {
+    const std::vector<InGroup> ways = ways_in_groups(expr, dim, count);
+    std::vector<std::string> variables(expr.nodes.size());
+    Known known;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (ways[i] == InGroup::Same) known[i] = "";
+    }
+    const auto evaluate_here = [&](std::int32_t node) {
+        const auto found = known.find(static_cast<std::size_t>(node));
+        if (found == known.end() || !found->second.empty()) return;
+        share(expr, found->first, variables);
+        found->second = variables[found->first];
+    };
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (ways[i] == InGroup::Same) continue;
+        for (std::int32_t arg : expr.nodes[i].args) evaluate_here(arg);
+    }
+    evaluate_here(expr.root());
+    return known;
 }
 
 std::string Statements::address(const Access& access) {

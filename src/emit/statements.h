@@ -46,7 +46,9 @@ private:
 /// Writes expressions as the statements of one function: one constant for each node.
 class Statements {
 public:
-    Statements(Pointers& pointers, Scope scope) : pointers_(pointers), scope_(std::move(scope)) {}
+    /// Variables are named `letter` and a number.
+    Statements(Pointers& pointers, Scope scope, char letter = 't')
+        : pointers_(pointers), scope_(std::move(scope)), letter_(letter) {}
 
     /// Variables that hold the values of some nodes already, by node.
     using Known = std::map<std::size_t, std::string>;
@@ -70,6 +72,9 @@ public:
     /// anything else uses it, the variable to which it is evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> shared_values(const Expr& expr,
                                                        const std::function<bool(const IndexMap&)>& same);
+    /// What `count` neighbours along dimension `dim` have in common because groups begin at multiples of `count`: each such node
+    /// and, where anything else uses it, the variable to which it is evaluated here, of the first neighbour.
+    [[nodiscard]] Known group_values(const Expr& expr, std::size_t dim, std::int64_t count);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     /// The address of an element, without indirect coordinates or masks.
@@ -113,6 +118,7 @@ private:
     Scope scope_;
     std::vector<std::string> lines_;
     std::map<std::string, std::string> shared_;  ///< variables of `share`, by type and value
+    char letter_;
     int next_variable_ = 0;
 };
 

@@ -32,6 +32,12 @@ Known of_two(Op op, Range a, Range b) {
             return Range{std::max(a.begin, b.begin), std::max(a.end, b.end)};
         case Op::BitOr:
             return of_bits(a, b);
+        case Op::FloorDiv:
+            if (a.begin < 0 || b.begin < 1) return std::nullopt;
+            return Range{a.begin / (b.end - 1), (a.end - 1) / b.begin + 1};
+        case Op::Mod:
+            if (a.begin < 0 || b.begin < 1) return std::nullopt;
+            return Range{0, std::min(a.end, b.end - 1)};
         case Op::Select:
             return Range{std::min(a.begin, b.begin), std::max(a.end, b.end)};
         default:
@@ -50,6 +56,8 @@ std::vector<Known> value_ranges(const Expr& expr) {
         // Of a selection, its last two arguments. Narrower integers wrap around.
         if (node.type == DType::I64 && node.op == Op::Const) {
             if (node.integer > -kSmall && node.integer < kSmall) now = Range{node.integer, node.integer + 1};
+        } else if (node.op == Op::Index) {
+            now = Range{0, std::int64_t{1} << 31};
         } else if (node.type == DType::I64 && node.op != Op::Load && count >= 2) {
             if (of(count - 2) && of(count - 1)) now = of_two(node.op, *of(count - 2), *of(count - 1));
         }

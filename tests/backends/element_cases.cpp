@@ -112,6 +112,35 @@ Case concatenation(DType type) {
     return {"Map_concatenation_" + std::string(name(type)), build.finish(), 0, 0, {}};
 }
 
+/// Beside rows of 48 elements of y, rows of x whose halves have changed places, one of them negative: what is read where is the
+/// same for neighbours.
+Case rotation(DType type, std::int64_t rows) {
+    CaseBuilder build;
+    const BufferId x = build.buffer(BufferRole::Input, type, {rows, 48});
+    const BufferId y = build.buffer(BufferRole::Input, type, {rows, 48});
+    const BufferId out = build.buffer(BufferRole::Output, type, {rows, 96});
+    const auto part = [&](BufferId of, Range pieces, Range columns, std::int64_t offset) {
+        const std::vector<Atom> column{{2, 0, pieces.begin, pieces.end}, {48, 1, columns.begin, columns.end}};
+        return build.through(of, {{{atom(rows, 48)}, column}, offset});
+    };
+    Store store{build.whole(out), {}, {}};
+    Expr& e = store.expr;
+    const auto number = [&](std::int64_t value) { return e.add({Op::Const, DType::I64, {}, value, 0}); };
+    const DType wide = type == DType::F64 ? type : DType::F32;
+    const std::int32_t later = e.load(part(x, {0, 1}, {0, 24}, 24));
+    const std::int32_t earlier = e.apply(Op::Neg, wide, {e.load(part(x, {0, 1}, {24, 48}, -24))});
+    const std::int32_t column = e.apply(Op::Mod, {e.index(1), number(48)});
+    const std::int32_t is_first = e.apply(Op::Lt, DType::Bool, {column, number(24)});
+    const std::int32_t is_second = e.apply(Op::Le, DType::Bool, {number(24), column});
+    const std::int32_t second = e.apply(Op::Select, wide, {is_second, earlier, e.constant(0, wide)});
+    const std::int32_t rotated = e.apply(Op::Select, wide, {is_first, later, second});
+    const std::int32_t piece = e.apply(Op::FloorDiv, {e.index(1), number(48)});
+    const std::int32_t is_x = e.apply(Op::Lt, DType::Bool, {piece, number(1)});
+    e.apply(Op::Select, wide, {is_x, rotated, e.load(part(y, {1, 2}, {0, 48}, 0))});
+    build.region(MapRegion{{rows, 96}, {std::move(store)}});
+    return {"Map_rotation_" + std::string(name(type)) + "_" + std::to_string(rows), build.finish(), 0, 0, {}};
+}
+
 /// `count` rows of a table by number; negative numbers count from the end.
 Case gather(DType type, std::int64_t count) {
     CaseBuilder build;
@@ -353,6 +382,8 @@ std::vector<Case> map_cases() {
     // Neighbours that move together: 8 and 4 of a row.
     cases.push_back(elementwise(DType::BF16, {33, 1024}));
     cases.push_back(elementwise(DType::F32, {3, 11000}));
+    cases.push_back(rotation(DType::F64, 3));
+    cases.push_back(rotation(DType::BF16, 400));  // in groups
     cases.push_back(integers());
     cases.push_back(extremes());
     cases.push_back(bits());

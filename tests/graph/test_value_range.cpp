@@ -31,13 +31,21 @@ TEST_F(ValueRanges, AreThoseOfSumsAndSelectionsOfConstants) {
     EXPECT_EQ(of(e.apply(Op::Max, {either(7, 2), number(5)})), Known({5, 8}));
 }
 
+TEST_F(ValueRanges, OfCoordinatesAndTheirDigitsAreNotNegative) {
+    EXPECT_EQ(of(e.index(0)), Known({0, std::int64_t{1} << 31}));
+    EXPECT_EQ(of(e.apply(Op::FloorDiv, {either(100, 30), number(48)})), Known({0, 3}));
+    EXPECT_EQ(of(e.apply(Op::Mod, {e.index(0), number(48)})), Known({0, 48}));
+    EXPECT_EQ(of(e.apply(Op::Mod, {either(7, 2), number(48)})), Known({0, 8}));
+    EXPECT_EQ(of(e.apply(Op::Mod, {either(-7, 2), number(48)})), std::nullopt);
+    EXPECT_EQ(of(e.apply(Op::FloorDiv, {e.index(0), either(0, 2)})), std::nullopt);
+}
+
 TEST_F(ValueRanges, OfBitsGoToTheLastOneOfTheLargerNumber) {
     EXPECT_EQ(of(e.apply(Op::BitOr, {either(8, 0), number(3)})), Known({3, 16}));
     EXPECT_EQ(of(e.apply(Op::BitOr, {either(8, -1), number(3)})), std::nullopt);
 }
 
 TEST_F(ValueRanges, AreUnknownOfDataAndOfWhatMayWrapAround) {
-    EXPECT_EQ(of(e.index(0)), std::nullopt);
     const std::int32_t data = e.load({0, DType::I64, identity_map({4}), {}});
     EXPECT_EQ(of(data), std::nullopt);
     EXPECT_EQ(of(e.apply(Op::Min, {data, number(5)})), std::nullopt);
