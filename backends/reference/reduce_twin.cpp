@@ -80,6 +80,8 @@ private:
                 return warps * kWarp;
             case ReduceLanes::Way::Own:
                 return kReduceSums;
+            case ReduceLanes::Way::Alone:
+                return 1;
             case ReduceLanes::Way::Columns:
                 return warps * static_cast<std::int32_t>(lanes.vector);
         }
@@ -87,7 +89,7 @@ private:
     }
 
     static bool takes_terms_together(ReduceLanes::Way way) {
-        return way == ReduceLanes::Way::Along || way == ReduceLanes::Way::Together;
+        return way != ReduceLanes::Way::Own && way != ReduceLanes::Way::Columns;
     }
 
     /// By reduction, of as many outputs as there are lanes.

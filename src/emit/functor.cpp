@@ -56,6 +56,8 @@ const char* template_of(ReduceLanes::Way way) {
             return "ReduceTogether";
         case ReduceLanes::Way::Own:
             return "ReduceAcross";
+        case ReduceLanes::Way::Alone:
+            return "ReduceAlone";
         case ReduceLanes::Way::Columns:
             return "ReduceColumns";
     }

@@ -13,6 +13,9 @@ namespace {
 constexpr std::int64_t kLanesOfWarp = 32;
 constexpr std::int64_t kManyTerms = 32;  ///< fewer do not occupy the shares
 constexpr std::int64_t kLongRow = 256;   ///< shorter rows leave lanes without a vector
+/// So many short rows leave no lane without one; a lane has all groups of a row on their way together.
+constexpr std::int64_t kManyRows = 8192;
+constexpr std::int64_t kMostGroups = 8;
 /// With a row like this for each warp, the rows at hand would not fit in the L2, where their next pass looks for them.
 constexpr std::int64_t kRowOfAll = 16384;
 
@@ -72,10 +75,14 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const bool columns =
         outer != kept && region.space[outer] >= abi::kReduceColumns && lies_in_columns(term, outer, inner);
     if (columns) return {Way::Columns, group_length(term, outer, region.space[outer], false), outer};
+    const bool one_row = volume(reduced) == region.space[inner];
+    const std::int64_t together = group_length(term, inner, region.space[inner], one_row);
+    const bool alone = together > 1 && volume(reduced) <= kMostGroups * together &&
+                       volume(region.space) >= kManyRows * volume(reduced) && region.element_stores.empty();
+    if (alone) return {Way::Alone, together, inner};
     const Way way = volume(reduced) < kRowOfAll ? Way::Along : Way::Together;
     if (region.space[inner] < kLongRow) return {way};
-    const bool one_row = volume(reduced) == region.space[inner];
-    return {way, group_length(term, inner, region.space[inner], one_row), inner};
+    return {way, together, inner};
 }
 
 std::int64_t results_at_once(const ReduceRegion& region, std::int64_t warps) {
@@ -85,6 +92,7 @@ std::int64_t results_at_once(const ReduceRegion& region, std::int64_t warps) {
         case ReduceLanes::Way::Together:
             return 1;
         case ReduceLanes::Way::Own:
+        case ReduceLanes::Way::Alone:
             return warps * kLanesOfWarp;
         case ReduceLanes::Way::Columns:
             return abi::kReduceColumns;

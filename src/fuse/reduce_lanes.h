@@ -16,6 +16,8 @@ struct ReduceLanes {
         /// A lane has `vector` neighbouring results, of few terms each or of as many as the device knows, the same for all of
         /// them. A result has kReduceSums sums, to which the terms that count are dealt in turn; they meet in a butterfly.
         Own,
+        /// A lane has one of many results, whose few terms it takes in order, in groups of `vector` neighbours.
+        Alone,
         /// Neighbouring results lie together, terms do not, or all results take the same terms: a task has
         /// abi::kReduceColumns results at a time. Its warps have
         /// warps * vector shares of the terms: share s takes terms s, s + shares, …; shares are added up in order.

@@ -427,6 +427,9 @@ std::vector<Case> reduce_cases() {
         cases.push_back(several_reductions(type, {72, 150}, true, false));   // in columns
         cases.push_back(several_reductions(type, {3, 16501}, false, true));  // all warps for a row
     }
+    cases.push_back(
+        reduction(ReduceOp::Sum, DType::BF16, {4097, 2, 48}, 2, false));  // a lane for each row, in groups
+    cases.push_back(several_reductions(DType::F16, {8200, 40}, false, false));
     cases.push_back(several_reductions(DType::I64, {9, 70}, false, false));
     cases.push_back(several_reductions(DType::BF16, {10, 16504}, false, false));
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));

@@ -50,6 +50,24 @@ TEST(ReduceLanes, PlacesThatDataNamesLieTogetherWhereTheyStartTogether) {
     EXPECT_EQ(way(0, 0), Way::Along);
 }
 
+TEST(ReduceLanes, ManyShortRowsHaveALaneEach) {
+    const auto way = [](std::int64_t rows, std::int64_t terms, bool elements) {
+        ReduceRegion region;
+        region.space = {rows, terms};
+        region.kept = 1;
+        region.reductions.emplace_back().term.load(
+            {0, DType::BF16, {{{atom(rows, terms)}, {atom(terms, 1)}}, 0}, {}});
+        if (elements) region.element_stores.emplace_back();
+        return reduce_lanes(region).way;
+    };
+    EXPECT_EQ(way(8192, 48, false), Way::Alone);
+    EXPECT_EQ(way(8192, 64, false), Way::Alone);
+    EXPECT_EQ(way(8192, 72, false), Way::Along);  // more groups than are on their way together
+    EXPECT_EQ(way(8191, 48, false), Way::Along);
+    EXPECT_EQ(way(8192, 48, true), Way::Along);
+    EXPECT_EQ(way(8192, 45, false), Way::Along);  // rows do not begin at whole groups
+}
+
 /// The gradient of a norm's scale: [columns, rows] of an error and an input, of which each row has statistics.
 TEST(ReduceLanes, WhatResultsShareDoesNotKeepThemFromColumns) {
     ReduceRegion region;

@@ -76,6 +76,31 @@ struct ReduceTogether {
     }
 };
 
+/// One lane per kept position, of few terms, which it takes in order in groups of kVector neighbours, all on their way together.
+/// F: as for Reduce.
+template <class F>
+struct ReduceAlone {
+    template <class Config>
+    static __device__ __forceinline__ Cursor run(const abi::Record& record, const abi::Launch& launch,
+                                                 Cursor cursor) {
+        const F f{Operands(record, launch)};
+        const I32 end = record.tile[0].end;
+        for (I32 kept = record.tile[0].begin + thread_here(); kept < end; kept += Config::kThreads) {
+            typename F::Acc results[F::Passes::kResults];
+            for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
+                using Sums = Combined<F, P, 1>;
+                Sums sums;
+                sums.template take_share<1>(f, kept, 0, results);
+                Sums::for_each([&]<class Combine, int J>(Combine, Number<J>) {
+                    results[Sums::kFirst + J] = sums.acc[J][0];
+                });
+            });
+            f.store(kept, results);
+        }
+        return cursor;
+    }
+};
+
 /// For terms whose neighbours in memory belong to neighbouring kept positions: abi::kReduceColumns positions at a time. Each
 /// lane has kVector of them and the terms of one share, share s the terms s, s + shares, …; shares are combined in order.
 /// F: as for Reduce, with kVector neighbouring kept positions, and one pass.
