@@ -110,9 +110,18 @@ private:
 
     Tensor add(Node node);
     Tensor pairs(const Tensor& x, int dim, DType result, const PairTerm& term);
-    /// Where the keys stand in their order along a dimension (I64); equal ones keep their order.
-    Tensor counted_places(const Tensor& keys, int dim, bool descending);
+    /// Where the keys stand in their order along a dimension (I64); equal ones keep their order. `unique`: none are.
+    Tensor counted_places(const Tensor& keys, int dim, bool descending, bool unique = false);
+    /// Integers whose ascending order along the last dimension is that of the keys, followed by `padding` that come after
+    /// all of them. Where the keys' range is known, position counts, too: no two are equal.
+    struct Ranked {
+        Tensor keys;
+        bool unique = false;
+    };
+    Ranked ranked(const Tensor& keys, std::int64_t padding, bool descending);
     Tensor places_by_blocks(const Tensor& keys, bool descending);  ///< the same, along the last dimension
+    /// The integers among which all elements of a value are.
+    [[nodiscard]] std::optional<Range> range_of(ValueId value);
     /// result[.., places[.., i]] = values[.., i]; the places of a row are a permutation.
     Tensor put_at(const Tensor& places, const Tensor& values);
     [[nodiscard]] Access access(const Tensor& x) const;
@@ -145,7 +154,8 @@ private:
 
     Graph graph_;
     Source source_;
-    std::map<ValueId, Tensor> inverses_;  ///< of the permutations that argsort gave
+    std::map<ValueId, Tensor> inverses_;              ///< of the permutations that argsort gave
+    std::map<ValueId, std::optional<Range>> ranges_;  ///< what `range_of` knows
 };
 
 }  // namespace stretto

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "graph/builder.h"
+#include "graph/value_range.h"
 
 /// Orders of many keys. Each key counts what comes before it in its own block; the keys of each block are put into their order;
 /// then each key finds in every other block how many of its keys come before it, by a binary search.
@@ -26,12 +28,14 @@ Shape with(Shape shape, const Shape& last) {
     return shape;
 }
 
-/// How many keys of an ascending block come before `key`, those that are equal to it only if `earlier`.
-std::int32_t found_before(Expr& e, const Access& block, std::int32_t key, std::int32_t earlier) {
+/// How many keys of an ascending block come before `key`, those that are equal to it only if `earlier` holds, where it is given.
+std::int32_t found_before(Expr& e, const Access& block, std::int32_t key,
+                          std::optional<std::int32_t> earlier) {
     const auto comes_before = [&](std::int32_t at) {
         const std::int32_t other = e.load(block, {at});
-        const std::int32_t equal = e.apply(Op::And, {e.apply(Op::Eq, {other, key}), earlier});
-        return e.apply(Op::Or, {e.apply(Op::Lt, {other, key}), equal});
+        const std::int32_t less = e.apply(Op::Lt, {other, key});
+        if (!earlier) return less;
+        return e.apply(Op::Or, {less, e.apply(Op::And, {e.apply(Op::Eq, {other, key}), *earlier})});
     };
     std::int32_t found = integer(e, 0);
     // What is found so far is a multiple of two steps: its sums are its bits.
@@ -58,22 +62,57 @@ Tensor GraphBuilder::put_at(const Tensor& places, const Tensor& values) {
     return updated(state, std::move(update), values);
 }
 
+std::optional<Range> GraphBuilder::range_of(ValueId value) {
+    if (const auto known = ranges_.find(value); known != ranges_.end()) return known->second;
+    const auto* op = std::get_if<Pointwise>(&graph_[value].op);
+    std::optional<Range> range;
+    if (op != nullptr) {
+        const Expr expr = op->expr;
+        range = value_ranges(expr, [&](const Access& a) { return range_of(ValueId(a.source)); }).back();
+    }
+    return ranges_[value] = range;
+}
+
+GraphBuilder::Ranked GraphBuilder::ranked(const Tensor& keys, std::int64_t padding, bool descending) {
+    Shape rest = keys.shape();
+    const std::int64_t total = rest.back() + padding;
+    const auto last = static_cast<int>(rest.size()) - 1;
+    rest.back() = padding;
+    const auto padded = [&](const Tensor& x, std::int64_t value) {
+        const Tensor behind =
+            pointwise({}, DType::I64, [&](Expr& e, const Nodes&) { return integer(e, value); });
+        return concat({x, expand(behind, rest)}, -1);
+    };
+    const auto range = range_of(keys.value);
+    constexpr std::int64_t kMost = std::int64_t{1} << 62;
+    if (!range || range->begin < -kMost || range->end > kMost || range->size() >= kMost / total) {
+        // -1 - key has the opposite order.
+        const Tensor ascending = pointwise({keys}, DType::I64, [&](Expr& e, const Nodes& n) {
+            return descending ? e.apply(Op::Sub, {integer(e, -1), n[0]}) : n[0];
+        });
+        return {padded(ascending, std::numeric_limits<std::int64_t>::max()), false};
+    }
+    const bool narrow = range->size() < (std::int64_t{1} << 31) / total;
+    const Tensor all = padded(keys, descending ? range->begin - 1 : range->end);
+    return {pointwise(
+                {all}, narrow ? DType::I32 : DType::I64,
+                [&](Expr& e, const Nodes& n) {
+                    const std::int32_t key = descending ? e.apply(Op::Sub, {integer(e, range->end - 1), n[0]})
+                                                        : e.apply(Op::Sub, {n[0], integer(e, range->begin)});
+                    return e.apply(Op::Add, {e.apply(Op::Mul, {key, integer(e, total)}), e.index(last)});
+                }),
+            true};
+}
+
 Tensor GraphBuilder::places_by_blocks(const Tensor& keys, bool descending) {
     Shape lead = keys.shape();
     const std::int64_t count = lead.back();
     lead.pop_back();
     const std::int64_t size = block_of(count);
     const std::int64_t blocks = (count + size - 1) / size;
-    // -1 - key has the opposite order. Behind the last key stand some that no key comes after.
-    const Tensor ascending = pointwise({keys}, keys.dtype, [&](Expr& e, const Nodes& n) {
-        return descending ? e.apply(Op::Sub, {integer(e, -1), n[0]}) : n[0];
-    });
-    const Tensor rest = pointwise({}, keys.dtype, [&](Expr& e, const Nodes&) {
-        return integer(e, std::numeric_limits<std::int64_t>::max());
-    });
-    const Tensor padded = concat({ascending, expand(rest, with(lead, {blocks * size - count}))}, -1);
+    const auto [padded, unique] = ranked(keys, blocks * size - count, descending);
     const Tensor in_blocks = reshape(padded, with(lead, {blocks, size}));
-    const Tensor own_places = counted_places(in_blocks, -1, false);
+    const Tensor own_places = counted_places(in_blocks, -1, false, unique);
     const Tensor sorted = put_at(own_places, in_blocks);
 
     const std::size_t rank = lead.size();
@@ -88,8 +127,10 @@ Tensor GraphBuilder::places_by_blocks(const Tensor& keys, bool descending) {
     Expr& e = sum.term;
     const std::int32_t other = e.index(static_cast<int>(rank) + 1);
     const std::int32_t own = e.apply(Op::FloorDiv, {e.index(static_cast<int>(rank)), integer(e, size)});
-    const std::int32_t earlier = e.apply(Op::Lt, {other, own});
-    const std::int32_t found = found_before(e, block, e.load(of_key(padded)), earlier);
+    const std::int32_t key = e.load(of_key(padded));
+    std::optional<std::int32_t> earlier;
+    if (!unique) earlier = e.apply(Op::Lt, {other, own});
+    const std::int32_t found = found_before(e, block, key, earlier);
     e.apply(Op::Select, {e.apply(Op::Eq, {other, own}), e.load(of_key(own_places)), found});
     return add({{DType::I64, with(lead, {count})}, std::move(sum), {}});
 }

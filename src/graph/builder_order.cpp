@@ -76,10 +76,11 @@ Tensor GraphBuilder::pairs(const Tensor& x, int dim, DType result, const PairTer
     return transpose(reduce(ReduceOp::Sum, terms, {-1}, false, result), dim, -1);
 }
 
-Tensor GraphBuilder::counted_places(const Tensor& keys, int dim, bool descending) {
+Tensor GraphBuilder::counted_places(const Tensor& keys, int dim, bool descending, bool unique) {
     return pairs(keys, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
         const auto [low, high] = descending ? std::pair(own, other) : std::pair(other, own);
         const std::int32_t before = e.apply(Op::Lt, {low.value, high.value});
+        if (unique) return counted(e, before, e.constant(1, DType::I64), DType::I64);
         const std::int32_t equal = e.apply(Op::Eq, {own.value, other.value});
         const std::int32_t earlier =
             e.apply(Op::And, {equal, e.apply(Op::Lt, {other.position, own.position})});
@@ -105,6 +106,7 @@ Tensor GraphBuilder::argsort(const Tensor& x, int dim, bool descending) {
             : pairs(places, dim, DType::I64, [&](Expr& e, const Element& own, const Element& other) {
                   return counted(e, e.apply(Op::Eq, {other.value, own.position}), other.position, DType::I64);
               });
+    ranges_[order.value] = ranges_[places.value] = Range{0, count};
     if (x.rank() == 1) {
         inverses_.emplace(order.value, places);
         inverses_.emplace(places.value, order);

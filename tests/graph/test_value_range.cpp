@@ -35,8 +35,7 @@ TEST_F(ValueRanges, OfCoordinatesAndTheirDigitsAreNotNegative) {
     EXPECT_EQ(of(e.index(0)), Known({0, std::int64_t{1} << 31}));
     EXPECT_EQ(of(e.apply(Op::FloorDiv, {either(100, 30), number(48)})), Known({0, 3}));
     EXPECT_EQ(of(e.apply(Op::Mod, {e.index(0), number(48)})), Known({0, 48}));
-    EXPECT_EQ(of(e.apply(Op::Mod, {either(7, 2), number(48)})), Known({0, 8}));
-    EXPECT_EQ(of(e.apply(Op::Mod, {either(-7, 2), number(48)})), std::nullopt);
+    EXPECT_EQ(of(e.apply(Op::Mod, {either(-7, 2), number(48)})), Known({0, 48}));
     EXPECT_EQ(of(e.apply(Op::FloorDiv, {e.index(0), either(0, 2)})), std::nullopt);
 }
 
@@ -48,12 +47,29 @@ TEST_F(ValueRanges, OfBitsGoToTheLastOneOfTheLargerNumber) {
 TEST_F(ValueRanges, AreUnknownOfDataAndOfWhatMayWrapAround) {
     const std::int32_t data = e.load({0, DType::I64, identity_map({4}), {}});
     EXPECT_EQ(of(data), std::nullopt);
-    EXPECT_EQ(of(e.apply(Op::Min, {data, number(5)})), std::nullopt);
+    EXPECT_EQ(of(e.apply(Op::Add, {data, number(5)})), std::nullopt);
+    const std::int32_t bounded = e.apply(Op::Min, {data, number(5)});
+    EXPECT_EQ(of(e.apply(Op::Add, {bounded, number(5)})), std::nullopt);
+    EXPECT_EQ(of(e.apply(Op::Max, {bounded, number(-3)})), Known({-3, 6}));
     EXPECT_EQ(of(number(INT64_MAX)), std::nullopt);
-    EXPECT_EQ(of(e.cast(number(5), DType::I32)), std::nullopt);
     std::int32_t doubled = number(std::int64_t{1} << 38);
     for (int i = 0; i < 30; ++i) doubled = e.apply(Op::Add, {doubled, doubled});
     EXPECT_EQ(of(doubled), std::nullopt);
+}
+
+TEST_F(ValueRanges, OfLoadsAreThoseOfTypesAndOfWhatTheCallerKnows) {
+    const std::int32_t truth = e.load({0, DType::Bool, identity_map({4}), {}});
+    const std::int32_t narrow = e.cast(e.load({1, DType::I32, identity_map({4}), {}}), DType::I64);
+    const std::int32_t data = e.load({2, DType::I64, identity_map({4}), {}});
+    const std::int32_t part = e.load({2, DType::I64, *padded(identity_map({3}), 0, 0, 1), {}});
+    const auto ranges = value_ranges(e, [](const Access& access) {
+        return access.source == 2 ? Known({5, 9}) : std::nullopt;
+    });
+    EXPECT_EQ(ranges[static_cast<std::size_t>(truth)], Known({0, 2}));
+    EXPECT_EQ(ranges[static_cast<std::size_t>(narrow)],
+              Known({-(std::int64_t{1} << 31), std::int64_t{1} << 31}));
+    EXPECT_EQ(ranges[static_cast<std::size_t>(data)], Known({5, 9}));
+    EXPECT_EQ(ranges[static_cast<std::size_t>(part)], Known({0, 9}));
 }
 
 }  // namespace
