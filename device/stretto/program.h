@@ -7,6 +7,7 @@
 #include "stretto/kinds/matmul_direct.h"
 #include "stretto/kinds/matmul_panels.h"
 #include "stretto/kinds/matmul_tiles.h"
+#include "stretto/kinds/matmul_wide.h"
 #include "stretto/kinds/reduce.h"
 #include "stretto/kinds/scored.h"
 #include "stretto/sync/meeting.h"

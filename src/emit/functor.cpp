@@ -14,6 +14,7 @@
 #include "emit/scored_kind.h"
 #include "fuse/groups.h"
 #include "fuse/left_shares.h"
+#include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
 #include "fuse/reduce_lanes.h"
@@ -155,7 +156,14 @@ public:
             add_operands(region);
         } else {
             add_prologue(region, acc);
-            if (!region.streamed) add_weights(region);
+            if (const auto lie = wide_weights(region)) {
+                kind_.task_template = "MatMulWide";
+                kind_.functor.constants.push_back(flag("kWeightColumn", lie->column));
+                kind_.functor.constants.push_back(constant("kColumns", region.tile.columns));
+                add_addresses(region);
+            } else if (!region.streamed) {
+                add_weights(region);
+            }
         }
         const Place place{
             {{coordinate("b", batch), coordinate("m", rows), coordinate("n", columns), "0"}, "acc[{}]", acc},
@@ -260,13 +268,8 @@ private:
             kind_.functor.constants.push_back(member);
         }
         const std::string batch = coordinate("b", region.space[0]);
-        const auto address = [&](const Access& access, const char* rows) {
-            Statements body(pointers_, {{batch, rows, rows, "k"}, "", DType::F32});
-            body.add(fmt::format("return {};", body.address(access)));
-            return body.take();
-        };
-        const CudaMember b{"I32", "b", ""}, m{"I32", "m", ""}, n{"I32", "n", ""}, k{"I32", "k", ""};
-        add_function("const Left*", "left_at", {b, m, k}, address(*left, "m"));
+        const CudaMember b{"I32", "b", ""}, m{"I32", "m", ""}, k{"I32", "k", ""};
+        add_function("const Left*", "left_at", {b, m, k}, address(region, *left, "m"));
         if (region.ragged) {
             const auto bound = [&](const Access& access) {
                 Statements body(pointers_, {{batch, "m", "0", "0"}, "", DType::F32});
@@ -277,9 +280,22 @@ private:
             add_function("I32", "begin", {b, m}, bound(region.ragged->begin));
             add_function("I32", "end", {b, m}, bound(region.ragged->end));
         }
+        add_addresses(region);
+    }
+
+    /// Where an element of an operand is, whose rows are this coordinate.
+    std::vector<std::string> address(const MatMulRegion& region, const Access& access, const char* rows) {
+        Statements body(pointers_, {{coordinate("b", region.space[0]), rows, rows, "k"}, "", DType::F32});
+        body.add(fmt::format("return {};", body.address(access)));
+        return body.take();
+    }
+
+    void add_addresses(const MatMulRegion& region) {
         for (std::size_t j = 0; j < region.weights.size(); ++j) {
-            add_function("const Left*", "weight_at", {{fmt::format("Number<{}>", j), "", ""}, b, n, k},
-                         address(region.weights[j], "n"));
+            const CudaMember which{fmt::format("Number<{}>", j), "", ""};
+            add_function("const Left*", "weight_at",
+                         {which, {"I32", "b", ""}, {"I32", "n", ""}, {"I32", "k", ""}},
+                         address(region, region.weights[j], "n"));
         }
     }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "abi/abi.h"
+#include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
 #include "fuse/product_split.h"
@@ -36,9 +37,6 @@ constexpr std::int64_t kSmallTile = 1024;
 /// A part of k has whole blocks, and several of them.
 constexpr std::int64_t kPartMultiple = 64;
 constexpr std::int64_t kLeastPart = 192;
-/// Tasks of other products stage whole rows of the left side: longer ones take more time than a hand-off, and would not fit
-/// in shared memory at some length.
-constexpr std::int64_t kLongestRow = 16384;
 /// What a task of a product that reads its weights directly takes at least.
 constexpr std::int64_t kDirectRows = 8;
 constexpr std::int64_t kDirectColumns = 32;
@@ -169,7 +167,7 @@ bool can_be_cut(const MatMulRegion& region, const Machine& machine) {
 bool has_long_rows(const MatMulRegion& region, const PlanOptions& options) {
     const bool is_direct =
         product_kind(region) == abi::ProductKind::Direct || (region.tile.rows == 0 && !options.stream);
-    return is_direct && region.space[3] > kLongestRow && region.stats.empty() && !region.ragged;
+    return is_direct && region.space[3] > kLongestLeftRow && region.stats.empty() && !region.ragged;
 }
 
 /// Values of k in each part of such a product: a part for each worker that would wait.
@@ -177,7 +175,7 @@ std::int64_t depth_of_part(const MatMulRegion& region, const Machine& machine, c
     const auto [batch, m, n, k] = region.space;
     const std::int64_t tasks = batch * ceil_div(m, kDirectRows) * ceil_div(n, kDirectColumns);
     const std::int64_t wanted = std::min<std::int64_t>(machine.workers / tasks, options.product_parts);
-    return abi::round_up(ceil_div(k, std::max(wanted, ceil_div(k, kLongestRow))), kPartMultiple);
+    return abi::round_up(ceil_div(k, std::max(wanted, ceil_div(k, kLongestLeftRow))), kPartMultiple);
 }
 
 }  // namespace
@@ -214,6 +212,16 @@ void cut_products(RegionGraph& graph, const Machine& machine, const PlanOptions&
                     continue;
                 }
                 matmul->tile = chooser.best(1).tile;
+            }
+        }
+        if (matmul != nullptr && !many) {
+            const NarrowCut cut = narrow_cut(*matmul, machine, options);
+            matmul->tile.columns = cut.columns;
+            if (cut.columns > 0 && cut.depth < matmul->space[3]) {
+                if (auto parts = split_product(region, cut.depth, graph.buffers)) {
+                    std::move(parts->begin(), parts->end(), std::back_inserter(regions));
+                    continue;
+                }
             }
         }
         if (matmul != nullptr && has_long_rows(*matmul, options)) {

@@ -111,7 +111,8 @@ struct MatMulRegion {
     DType a_type = DType::BF16;
     std::vector<Access> weights;
     bool streamed = false;  ///< weight rows are contiguous and constant in a launch: they go through the ring
-    ProductTile tile;  ///< empty (no rows) unless the product is one of many rows; then `a` is a plain load
+    ProductTile
+        tile;  ///< empty, but of many rows (then `a` is a plain load); of few rows columns only (narrow_cut)
     /// Over the same coordinates, at n = 0; bounds vary with (b, m) only. Only products in tiles are ragged.
     std::optional<Ragged> ragged;
     std::vector<Store> stores;

@@ -56,7 +56,11 @@ void write_tile(Writer& out, const ProductTile& tile) {
 void write_head(Writer& out, const MatMulRegion& region) {
     out.put("matmul ", region.space, ' ', name(region.a_type));
     if (region.streamed) out.put(" streamed");
-    if (region.tile.rows > 0) write_tile(out, region.tile);
+    if (region.tile.rows > 0) {
+        write_tile(out, region.tile);
+    } else if (region.tile.columns > 0) {
+        out.put(" columns ", region.tile.columns);
+    }
 }
 void write_head(Writer& out, const AttentionRegion& region) {
     out.put("attention ", region.space, " group ", region.group, " splits ", region.splits, " scale ",
@@ -145,7 +149,12 @@ MatMulRegion read_matmul_head(Reader& in) {
     region.space = in.extents<4>();
     region.a_type = read_dtype(in);
     region.streamed = in.accept("streamed");
-    if (in.accept("tiles")) region.tile = read_tile(in);
+    if (in.accept("tiles")) {
+        region.tile = read_tile(in);
+    } else if (in.accept("columns")) {
+        region.tile.columns =
+            static_cast<std::int32_t>(in.integer(1, std::numeric_limits<std::int32_t>::max()));
+    }
     return region;
 }
 

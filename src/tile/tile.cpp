@@ -5,6 +5,7 @@
 #include "abi/abi.h"
 #include "base/error.h"
 #include "fuse/left_shares.h"
+#include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
 #include "fuse/reduce_lanes.h"
 #include "fuse/scored.h"
@@ -18,7 +19,8 @@ constexpr std::int64_t kMaxTokens = 8;           ///< rows of m that a MatMul ta
 constexpr std::int64_t kMaxAccumulators = 8192;  ///< of one MatMul task
 constexpr std::int64_t kQueryRows = 8;           ///< of one attention task
 constexpr std::int64_t kLanes = 32;
-constexpr std::int64_t kStripBytes = 16 << 20;  ///< a good part of a large GPU's L2
+constexpr std::int64_t kLeastWideElements = 4096;  ///< of the weights that a task reads 16 bytes at a time
+constexpr std::int64_t kStripBytes = 16 << 20;     ///< a good part of a large GPU's L2
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -190,12 +192,16 @@ private:
     }
 
     [[nodiscard]] std::int64_t columns_per_task(const MatMulRegion& matmul, std::int64_t tokens) const {
+        if (matmul.tile.columns > 0) return matmul.tile.columns;
         const std::int64_t cost = siblings_cost(matmul, tokens);
+        const bool wide = wide_weights(matmul).has_value();
         std::int64_t columns = ceil_div(ceil_div(cost, machine_.workers), row_cost(matmul));
         // Without the ring, neighbouring lanes read neighbouring columns.
-        if (!matmul.streamed) columns = round_up(columns, kLanes);
+        if (!matmul.streamed && !wide) columns = round_up(columns, kLanes);
+        if (wide) columns = std::max(columns, ceil_div(kLeastWideElements, row_cost(matmul)));
         const std::int64_t accumulators = tokens * static_cast<std::int64_t>(matmul.weights.size());
-        const std::int64_t most = std::max<std::int64_t>(kMaxAccumulators / accumulators, 1);
+        const std::int64_t held = wide ? abi::kDirectChunk * machine_.consumer_warps : kMaxAccumulators;
+        const std::int64_t most = std::max<std::int64_t>(held / accumulators, 1);
         const std::int64_t pieces = ceil_div(columns, most);
         return std::clamp<std::int64_t>(ceil_div(columns, pieces), 1, matmul.space[2]);
     }

@@ -157,6 +157,13 @@ Case scaled_at_the_end(Weights weights, DType type, const Sizes& s) {
             {}};
 }
 
+/// The same with tasks of so many columns, which are neighbours in the weight.
+Case in_columns(Case whole, std::int32_t columns) {
+    whole.name += "_columns_" + std::to_string(columns);
+    std::get<MatMulRegion>(whole.graph.regions[0].body).tile.columns = columns;
+    return whole;
+}
+
 enum class Layout : std::uint8_t { Rows, Columns };
 
 IndexMap operand_map(const Sizes& s, std::size_t row, Layout layout) {
@@ -242,6 +249,29 @@ Case in_parts(Case whole, std::int64_t depth) {
 }
 
 /// Tails in m, n and k; operands that lie in 16-byte pieces, in smaller ones, and element by element.
+/// Weights read from global memory 16 bytes at a time: one to nine rows; whole batches of loads, and such that end within; sums
+/// shorter than a batch, and than the lanes; parts of k; statistics.
+void add_wide(std::vector<Case>& cases) {
+    for (const std::int64_t m : {1, 3, 8, 9}) {
+        cases.push_back(in_columns(plain(Weights::Transposed, DType::F32, {2, m, 40, 130}), 8));
+        cases.push_back(in_columns(plain(Weights::Transposed, DType::BF16, {1, m, 72, 520}), 32));
+        cases.push_back(plain(Weights::Direct, DType::F32, {2, m, 37, 132}));
+        cases.push_back(plain(Weights::Direct, DType::BF16, {1, m, 45, 520}));
+    }
+    cases.push_back(in_columns(plain(Weights::Transposed, DType::F32, {1, 1, 64, 2048}), 8));
+    cases.push_back(in_columns(plain(Weights::Transposed, DType::F32, {3, 1, 132, 5}), 128));
+    cases.push_back(in_columns(plain(Weights::Transposed, DType::F16, {1, 1, 264, 333}), 256));
+    cases.push_back(in_columns(plain(Weights::Transposed, DType::BF16, {1, 1, 192, 1300}), 64));
+    cases.push_back(in_parts(in_columns(plain(Weights::Transposed, DType::BF16, {1, 1, 72, 520}), 16), 64));
+    for (const std::int64_t k : {4, 12, 64, 256, 768, 1028, 3072})
+        cases.push_back(plain(Weights::Direct, DType::F32, {1, 1, 21, k}));
+    for (const std::int64_t k : {8, 768, 4104}) {
+        cases.push_back(plain(Weights::Direct, DType::F16, {1, 1, 11, k}));
+        cases.push_back(scaled_at_the_end(Weights::Direct, DType::F32, {1, 2, 40, k}));
+        cases.push_back(in_columns(scaled_at_the_end(Weights::Transposed, DType::F32, {1, 2, 40, k}), 16));
+    }
+}
+
 void add_tiles(std::vector<Case>& cases) {
     for (const Layout left : {Layout::Rows, Layout::Columns}) {
         for (const Layout weight : {Layout::Rows, Layout::Columns}) {
@@ -327,6 +357,7 @@ std::vector<Case> matmul_cases() {
             cases.push_back(scaled_at_the_end(Weights::Transposed, type, {1, m, 45, 50}));
         }
     }
+    add_wide(cases);
     add_tiles(cases);
     return cases;
 }

@@ -187,6 +187,30 @@ TEST_P(CudaCompile, BuildsExactProductsOfManyRowsWithoutSpills) {
     EXPECT_EQ(kernel.stack_bytes, 0);
 }
 
+/// Weights read 16 bytes at a time, columns or rows of them, of one row and of eight.
+TEST_P(CudaCompile, BuildsProductsOfFewRowsWithoutSpills) {
+    sample::PlanBuilder plan;
+    int number = 0;
+    for (const DType type : {DType::F32, DType::BF16}) {
+        for (const std::int64_t m : {1, 8}) {
+            for (const bool columns : {false, true}) {
+                const std::string name = std::to_string(number++);
+                const BufferId x = plan.buffer("x" + name, type, {m, 3072}, BufferRole::Input);
+                const BufferId w = plan.buffer("w" + name, type, {768, 3072}, BufferRole::Parameter);
+                const BufferId y = plan.buffer("y" + name, type, {m, 768}, BufferRole::Output);
+                MatMulRegion region =
+                    sample::tiled(plan, x, w, y, {1, m, 768, 3072}, {0, columns ? 16 : 0, 0}, columns);
+                region.a_type = type;
+                plan.add(name, region, {Range{0, 1}, {0, m}, {0, 16}, {}});
+            }
+        }
+    }
+    const CompiledKernel kernel =
+        compile_kernel(emit(plan.finish(machine()), machine()), GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.spill_bytes, 0);
+    EXPECT_EQ(kernel.stack_bytes, 0);
+}
+
 /// Builds the cases of these names, of which there is one each.
 void build_without_spills(const std::vector<Case>& cases, const std::set<std::string>& names,
                           const std::string& arch) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "fuse/fuse.h"
+#include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
 #include "fuse/product_tile.h"
@@ -102,14 +103,40 @@ TEST(ProductTile, LongRowsThatAreReadDirectlyAreCutInPartsForTheWorkers) {
         const MatMulRegion& parts = matmul(graph, 0);
         const MatMulRegion& rest = matmul(graph, 1);
         EXPECT_EQ(parts.space[0] * parts.space[3] + rest.space[3], 50257);
-        EXPECT_EQ(parts.space[0] + rest.space[0], 132 / (768 / 32));
+        const std::int64_t columns = parts.tile.columns > 0 ? parts.tile.columns : 32;
+        const std::int64_t tasks = (parts.space[0] + rest.space[0]) * (768 / columns);
+        EXPECT_GT(tasks, 132 * 4 / 5);
+        EXPECT_LE(tasks, 132);
     }
 }
 
 TEST(ProductTile, PartsOfLongRowsFitASharedMemoryWhateverTheirNumber) {
     const RegionGraph graph = row_product(8192, 1'000'000, DType::F32);
     EXPECT_LE(matmul(graph, 0).space[3], 16384);
-    EXPECT_EQ(row_product(64, 16384, DType::F32).regions.size(), 1U);
+    EXPECT_EQ(row_product(64, 16384, DType::F64).regions.size(), 1U);
+}
+
+TEST(ProductTile, FewRowsReadWholePiecesOfWeightsThatLieInThem) {
+    const auto wide = [](std::int64_t n, std::int64_t k, Atom along_n, Atom along_k, std::int32_t columns) {
+        MatMulRegion region;
+        region.space = {1, 2, n, k};
+        region.a_type = DType::F32;
+        region.weights = {{0, DType::F32, {{{atom(1, 0)}, {atom(2, 0)}, {along_n}, {along_k}}, 0}, {}}};
+        region.tile.columns = columns;
+        return wide_weights(region);
+    };
+    EXPECT_EQ(wide(40, 36, atom(40, 36), atom(36, 1), 0), (PlainOperand{false, 4}));
+    EXPECT_EQ(wide(40, 36, atom(40, 1), atom(36, 40), 8), (PlainOperand{true, 4}));
+    EXPECT_EQ(wide(40, 36, atom(40, 1), atom(36, 40), 0), std::nullopt) << "not cut";
+    EXPECT_EQ(wide(37, 36, atom(37, 1), atom(36, 40), 8), std::nullopt) << "the last piece is no whole one";
+    EXPECT_EQ(wide(40, 35, atom(40, 36), atom(35, 1), 0), std::nullopt) << "the last piece is no whole one";
+}
+
+TEST(ProductTile, ColumnsOfFewRowsAreDealtToMostWorkersByTheBytesThatTheyRead) {
+    const RegionGraph graph = row_product(768, 3072, DType::F32);
+    ASSERT_EQ(graph.regions.size(), 1U);
+    EXPECT_EQ(matmul(graph, 0).tile, (ProductTile{0, 8, 0})) << "96 tasks of whole sectors";
+    EXPECT_EQ(parse_region_graph(to_text(graph)), graph);
 }
 
 TEST(ProductTile, OperandsAreReadAsTheyLieInMemory) {
