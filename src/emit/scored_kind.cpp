@@ -115,7 +115,7 @@ private:
         for (const auto& [name, weights] : {std::pair{"weights", &all}, {"weights_within", &within}}) {
             Statements::Known known = shared(weights->expr, row, "row");
             known.merge(shared(weights->expr, position, "position"));
-            if (weights == &within) take_differences(weights->expr, known);
+            take_differences(weights->expr, known);
             add_function("void", name,
                          {b,
                           r,
@@ -154,21 +154,24 @@ private:
         return body.take();
     }
 
-    /// The exponential of a score times a constant, less a value that rows or positions share, is two instructions.
+    /// A score times a constant less a value that rows or positions share is one instruction, its exponential two.
     static void take_differences(const Expr& expr, Statements::Known& known) {
         const auto node = [&](std::int32_t i) -> const ExprNode& {
             return expr.nodes[static_cast<std::size_t>(i)];
         };
         for (std::size_t i = 0; i < expr.nodes.size(); ++i) {
-            if (expr.nodes[i].op != Op::Exp || expr.nodes[i].type != DType::F32) continue;
-            const ExprNode& difference = node(expr.nodes[i].args[0]);
+            const bool exponential = expr.nodes[i].op == Op::Exp;
+            if (expr.nodes[i].type != DType::F32) continue;
+            const ExprNode& difference = exponential ? node(expr.nodes[i].args[0]) : expr.nodes[i];
             if (difference.op != Op::Sub || difference.type != DType::F32) continue;
             const auto less = known.find(static_cast<std::size_t>(difference.args[1]));
             if (less == known.end() || node(difference.args[1]).type != DType::F32) continue;
             const auto score = scaled_score(expr, difference.args[0]);
             if (!score) continue;
-            known[i] = fmt::format("quick_exponential(acc[{}], {}, {})", score->first,
-                                   literal(score->second, DType::F32), less->second);
+            const char* text =
+                exponential ? "quick_exponential(acc[{}], {}, {})" : "__fmaf_rn(acc[{}], {}, -{})";
+            known[i] = fmt::format(fmt::runtime(text), score->first, literal(score->second, DType::F32),
+                                   less->second);
         }
     }
 

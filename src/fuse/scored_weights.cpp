@@ -56,6 +56,81 @@ Expr with_common_factors(const Expr& expr) {
     });
 }
 
+/// exp((c ? x : k) - m), where all share m and k is constant, as c ? exp(x - m) : exp(k - m), which they share as well.
+Expr with_shared_exponentials(const Expr& expr) {
+    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const auto node = [&](std::int32_t n) -> const ExprNode& {
+            return expr.nodes[static_cast<std::size_t>(n)];
+        };
+        if (expr.nodes[i].op != Op::Exp) return std::nullopt;
+        const ExprNode& difference = node(expr.nodes[i].args[0]);
+        if (difference.op != Op::Sub || !is_shared(expr, difference.args[1])) return std::nullopt;
+        const ExprNode& select = node(difference.args[0]);
+        if (select.op != Op::Select || node(select.args[2]).op != Op::Const) return std::nullopt;
+        const std::int32_t less = copy_into(out, expr, difference.args[1]);
+        const auto exponential = [&](std::int32_t x) {
+            const std::int32_t exponent =
+                out.apply(Op::Sub, difference.type, {copy_into(out, expr, x), less});
+            return out.apply(Op::Exp, expr.nodes[i].type, {exponent});
+        };
+        const std::int32_t condition = copy_into(out, expr, select.args[0]);
+        const std::int32_t seen = exponential(select.args[1]);
+        return out.apply(Op::Select, expr.nodes[i].type, {condition, seen, exponential(select.args[2])});
+    });
+}
+
+/// (c ? x : 0) k of a constant k as c ? x k : 0.
+Expr with_selects_outside(const Expr& expr) {
+    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const auto node = [&](std::int32_t n) -> const ExprNode& {
+            return expr.nodes[static_cast<std::size_t>(n)];
+        };
+        const ExprNode& product = expr.nodes[i];
+        if (product.op != Op::Mul || product.type != DType::F32) return std::nullopt;
+        for (const std::size_t factor : {0, 1}) {
+            const ExprNode& select = node(product.args[1 - factor]);
+            if (node(product.args[factor]).op != Op::Const || select.op != Op::Select) continue;
+            const ExprNode& otherwise = node(select.args[2]);
+            if (otherwise.op != Op::Const || otherwise.value != 0 || select.type != DType::F32) continue;
+            const std::int32_t k = copy_into(out, expr, product.args[factor]);
+            const std::int32_t condition = copy_into(out, expr, select.args[0]);
+            const std::int32_t seen =
+                out.apply(Op::Mul, DType::F32, {copy_into(out, expr, select.args[1]), k});
+            return out.apply(Op::Select, DType::F32, {condition, seen, copy_into(out, expr, select.args[2])});
+        }
+        return std::nullopt;
+    });
+}
+
+/// (a - b) p k, where all share b and k is constant, as (a k - b k) p.
+Expr with_factors_inside(const Expr& expr) {
+    return rewritten(expr, [&](Expr& out, std::size_t i) -> std::optional<std::int32_t> {
+        const auto node = [&](std::int32_t n) -> const ExprNode& {
+            return expr.nodes[static_cast<std::size_t>(n)];
+        };
+        const auto is = [&](std::int32_t n, Op op) { return node(n).op == op && node(n).type == DType::F32; };
+        if (!is(static_cast<std::int32_t>(i), Op::Mul)) return std::nullopt;
+        const auto& outer = expr.nodes[i].args;
+        for (const std::size_t of_outer : {0, 1}) {
+            if (!is(outer[of_outer], Op::Const) || !is(outer[1 - of_outer], Op::Mul)) continue;
+            const auto& inner = node(outer[1 - of_outer]).args;
+            for (const std::size_t of_inner : {0, 1}) {
+                if (!is(inner[of_inner], Op::Sub)) continue;
+                const auto& difference = node(inner[of_inner]).args;
+                if (!is_shared(expr, difference[1])) continue;
+                const auto times = [&](std::int32_t x) {
+                    const std::int32_t factor = copy_into(out, expr, outer[of_outer]);
+                    return out.apply(Op::Mul, DType::F32, {copy_into(out, expr, x), factor});
+                };
+                const std::int32_t a = times(difference[0]);
+                const std::int32_t scaled = out.apply(Op::Sub, DType::F32, {a, times(difference[1])});
+                return out.apply(Op::Mul, DType::F32, {scaled, copy_into(out, expr, inner[1 - of_inner])});
+            }
+        }
+        return std::nullopt;
+    });
+}
+
 template <class Changed>
 ScoredWeights together(const ScoredRegion& region, const Changed& changed) {
     ScoredWeights all;
@@ -75,8 +150,11 @@ ScoredWeights weights_of(const ScoredRegion& region) {
 ScoredWeights quick_weights(const ScoredRegion& region, bool within) {
     const Shape space(region.space.begin(), region.space.end());
     return together(region, [&](const Expr& weight) {
-        return with_common_factors(
-            with_reciprocals(within ? within_band(weight, region.band, space) : weight));
+        Expr quick = within ? within_band(weight, region.band, space) : weight;
+        for (const auto rewrite : {with_shared_exponentials, with_reciprocals, with_common_factors,
+                                   with_selects_outside, with_factors_inside})
+            quick = rewrite(quick);
+        return quick;
     });
 }
 

@@ -14,9 +14,9 @@ struct ScoredWeights {
 };
 [[nodiscard]] ScoredWeights weights_of(const ScoredRegion& region);
 
-/// The same as they are best computed for many pairs of a row and a position, with other roundings: a divisor that all
-/// positions of a row share, or all rows of a position, becomes a reciprocal, and differences of products with a common factor
-/// become one product. With `within` they are for pairs inside the band only, whose comparisons need not be made there.
+/// The same as they are best computed for many pairs of a row and a position, with other roundings: what all positions of a row
+/// share, or all rows of a position, stands alone (of a divisor its reciprocal, of a hidden score its exponential), and
+/// differences of products with a common factor are one product. With `within` they are for pairs inside the band only, whose comparisons need not be made there.
 [[nodiscard]] ScoredWeights quick_weights(const ScoredRegion& region, bool within);
 
 }  // namespace stretto

@@ -126,15 +126,23 @@ TEST(Scored, DivisorsThatRowsOrPositionsShareBecomeReciprocalsAndCommonFactorsAr
          scored(fuse(simplify(graph), builtin_machine("h200"), Numerics::Fused))) {
         if (!has(weights_of(region).expr, Op::Div)) continue;
         ++backward;
+        const Expr everywhere = quick_weights(region, false).expr;
+        EXPECT_TRUE(has(everywhere, Op::Select));
+        for (std::size_t i = 0; i < everywhere.nodes.size(); ++i) {
+            const bool hides = has(extracted(everywhere, static_cast<std::int32_t>(i)), Op::Select);
+            EXPECT_FALSE(everywhere.nodes[i].op == Op::Exp && hides) << "shared: that of a hidden score";
+        }
         const Expr quick = quick_weights(region, true).expr;
         EXPECT_FALSE(has(quick, Op::Div));
         EXPECT_TRUE(has(quick, Op::Recip));
-        for (const ExprNode& node : quick.nodes) {
-            const auto is_product = [&](std::size_t arg) {
-                return quick.nodes[static_cast<std::size_t>(node.args[arg])].op == Op::Mul;
-            };
-            EXPECT_FALSE(node.op == Op::Sub && is_product(0) && is_product(1));
-        }
+        // p (dP - delta) / sqrt(depth) is one product of p, with a difference that is one of a score and what rows share.
+        const std::vector<std::int32_t> nodes = quick_weights(region, true).nodes;
+        const ExprNode& derivative = quick.nodes[static_cast<std::size_t>(nodes.back())];
+        ASSERT_EQ(derivative.op, Op::Mul);
+        const ExprNode& difference = quick.nodes[static_cast<std::size_t>(derivative.args[0])];
+        ASSERT_EQ(difference.op, Op::Sub);
+        EXPECT_TRUE(has(extracted(quick, difference.args[0]), Op::Acc));
+        EXPECT_FALSE(has(extracted(quick, difference.args[1]), Op::Acc));
     }
     EXPECT_EQ(backward, 2) << "dQ, and dV with dK";
 }

@@ -183,40 +183,73 @@ private:
         }
     };
 
+    using Early = typename EarlyOf<F>::Type;
+
     template <class Config>
     static __device__ __forceinline__ void store_rows(const F& f, const Task<Config>& task) {
         constexpr I32 kPerRow = F::kColumns / F::kVector;
+        constexpr I32 kRounds = (F::kRows * kPerRow + Config::kThreads - 1) / Config::kThreads;
+        constexpr I32 kAhead = kRounds < groups_ahead<Early> ? kRounds : groups_ahead<Early>;
         const I32 items = task.count() * kPerRow;
         const auto uniform = EarlyOf<F>::uniform(f);
 #pragma unroll 1
-        for (I32 item = thread_here(); item < items; item += Config::kThreads) {
-            const I32 m = item / kPerRow;
-            const I32 n = item % kPerRow * F::kVector;
-            const Shares<Config> shares(m);
-            float acc[F::kSums * F::kVector];
+        for (I32 first = thread_here(); first < items; first += kAhead * Config::kThreads) {
+            Early early[kAhead];
 #pragma unroll
-            for (int i = 0; i < F::kSums * F::kVector; ++i) {
-                const I32 s = i / F::kVector;
-                const I32 at = n + i % F::kVector;
-                acc[i] = laid_out<Config>(s, 0, m)[at] * shares.of[0];
-#pragma unroll
-                for (I32 block = 1; block < Stages<Config>::kAcross; ++block)
-                    acc[i] += laid_out<Config>(s, block, m)[at] * shares.of[block];
+            for (I32 i = 0; i < kAhead; ++i) {
+                const I32 item = min(first + i * Config::kThreads, items - 1);
+                early[i] = load(f, task.b, task.rows.begin + item / kPerRow, item % kPerRow * F::kVector);
             }
-            store_group(f, task.b, task.rows.begin + m, n, acc, uniform);
-            if (F::kSoftmax && n == 0) f.store_row(task.b, task.rows.begin + m, shares.statistics);
+#pragma unroll
+            for (I32 i = 0; i < kAhead; ++i) {
+                const I32 item = first + i * Config::kThreads;
+                if (item < items)
+                    store_item<Config>(f, task, item / kPerRow, item % kPerRow * F::kVector, early[i],
+                                       uniform);
+            }
+        }
+    }
+
+    /// Stores kVector neighbouring results of row `m` of the task.
+    template <class Config>
+    static __device__ __forceinline__ void store_item(const F& f, const Task<Config>& task, I32 m, I32 n,
+                                                      Early& early,
+                                                      const typename EarlyOf<F>::Uniform& uniform) {
+        const Shares<Config> shares(m);
+        float acc[F::kSums * F::kVector];
+#pragma unroll
+        for (I32 s = 0; s < F::kSums; ++s) {
+#pragma unroll
+            for (I32 block = 0; block < Stages<Config>::kAcross; ++block) {
+                const auto part = read_vector<F::kVector>(laid_out<Config>(s, block, m) + n);
+#pragma unroll
+                for (I32 v = 0; v < F::kVector; ++v) {
+                    float& sum = acc[s * F::kVector + v];
+                    const float term = part.elements[v] * shares.of[block];
+                    sum = block == 0 ? term : sum + term;
+                }
+            }
+        }
+        store_group(f, task.b, task.rows.begin + m, n, acc, early, uniform);
+        if (F::kSoftmax && n == 0) f.store_row(task.b, task.rows.begin + m, shares.statistics);
+    }
+
+    static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {
+        if constexpr (F::kVector > 1) {
+            return f.load_vector(b, m, n);
+        } else {
+            return f.load(b, m, n);
         }
     }
 
     template <int N>
     static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float (&acc)[N],
+                                                       Early& early,
                                                        const typename EarlyOf<F>::Uniform& uniform) {
         if constexpr (F::kVector > 1) {
-            f.store_vector(b, m, n, acc, f.load_vector(b, m, n), uniform);
+            f.store_vector(b, m, n, acc, early, uniform);
         } else {
-            const auto load = [&] { return f.load(b, m, n); };
-            auto early = load();
-            await(f, early, load);
+            await(f, early, [&] { return f.load(b, m, n); });
             f.store(b, m, n, acc, early);
         }
     }
@@ -242,7 +275,8 @@ private:
 #pragma unroll
             for (I32 block = 1; block < Stages<Config>::kAcross; ++block)
                 acc[0] = combine(acc[0], *laid_out<Config>(0, block, m));
-            store_group(f, task.b, task.rows.begin + m, 0, acc, EarlyOf<F>::uniform(f));
+            Early early = load(f, task.b, task.rows.begin + m, 0);
+            store_group(f, task.b, task.rows.begin + m, 0, acc, early, EarlyOf<F>::uniform(f));
         }
     }
 };
