@@ -82,12 +82,14 @@ public:
         return hidden(score, kHidden);
     }
 
-    /// probability * (second score - value[c]), zero where hidden.
+    /// (second score * probability - probability * value[c]), zero where hidden, / 4.
     void derivative() {
         Expr& w = weight();
         const std::int32_t p = probability();
-        const std::int32_t difference = w.apply(Op::Sub, {w.acc(1), context_value()});
-        hidden(w.apply(Op::Mul, {p, difference}), 0);
+        const std::int32_t product = w.apply(Op::Mul, {w.acc(1), p});
+        const std::int32_t less = w.apply(Op::Mul, {p, context_value()});
+        const std::int32_t seen = hidden(w.apply(Op::Sub, {product, less}), 0);
+        w.apply(Op::Mul, {seen, quarter()});
     }
 
     /// The softmax of the visible scores, with what stores its statistics.
