@@ -197,6 +197,10 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
     Statements outer(pointers_, place.scope, 'g');
     for (const std::string& line : place.lines) outer.add(line);
     Scope inside = place.scope;
+    // Elements of 16 bits are further off themselves.
+    const auto is_narrow = [](const Access& access) { return is_narrow_float(access.type); };
+    if (std::any_of(pass.expr.accesses.begin(), pass.expr.accesses.end(), is_narrow))
+        inside.quick = Quick::Exponentials;
     Statements::Known known;
     std::string neighbour = "0";
     std::string first;

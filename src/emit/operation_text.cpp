@@ -77,10 +77,11 @@ DType widest_type(Domain domain) {
     return DType::F64;
 }
 
-std::string spelled(const ExprNode& node, Domain domain, bool quick, const std::string& a,
+std::string spelled(const ExprNode& node, Domain domain, Quick quick, const std::string& a,
                     const std::string& b) {
-    if (quick && domain == Domain::F32) {
-        if (node.op == Op::Exp) return fmt::format("quick_exponential({})", a);
+    if (quick != Quick::Nothing && domain == Domain::F32 && node.op == Op::Exp)
+        return fmt::format("quick_exponential({})", a);
+    if (quick == Quick::Quotients && domain == Domain::F32) {
         if (node.op == Op::Div) return fmt::format("quick_quotient({}, {})", a, b);
         if (node.op == Op::Recip) return fmt::format("quick_quotient(1.0f, {})", a);
     }
@@ -96,7 +97,7 @@ std::string spelled(const ExprNode& node, Domain domain, bool quick, const std::
 
 }  // namespace
 
-std::string operation_text(const ExprNode& node, const std::vector<Operand>& operands, bool quick) {
+std::string operation_text(const ExprNode& node, const std::vector<Operand>& operands, Quick quick) {
     if (node.op == Op::Cast) return converted(operands[0].text, operands[0].type, node.type);
     if (node.op == Op::Bits) {
         return fmt::format("__float_as_int({})", converted(operands[0].text, operands[0].type, DType::F32));

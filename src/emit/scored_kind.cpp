@@ -108,7 +108,7 @@ private:
         }
         // Weights are rounded to 16 bits, or summed with as many others as there are positions.
         const Scope pair{
-            {coordinate("b", region_.space[0]), "r", "0", "c", "0"}, "acc[{}]", DType::F32, true};
+            {coordinate("b", region_.space[0]), "r", "0", "c", "0"}, "acc[{}]", DType::F32, Quick::Quotients};
         Shared row{{"Row", {}, {}}, {pointers_, pair}, {}, kScoredContext};
         Shared position{{"Position", {}, {}}, {pointers_, pair}, {}, kScoredRow};
         const CudaMember b{"I32", "b", ""}, r{"I32", "r", ""}, c{"I32", "c", ""};

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "emit/cuda_types.h"
 #include "emit/group_values.h"
-#include "emit/operation_text.h"
 #include "fuse/groups.h"
 #include "graph/index_groups.h"
 #include "graph/value_range.h"
@@ -276,8 +276,16 @@ void Statements::write(const Access& access, const std::string& value, DType typ
     write_at(access, {}, converted(value, type, is_narrow_float(access.type) ? DType::F32 : access.type));
 }
 
+std::vector<std::string> Statements::evaluate(const Store& store, const Known& known) {
+    const bool narrow = is_narrow_float(store.target.type) && scope_.quick == Quick::Nothing;
+    const Quick own = std::exchange(scope_.quick, narrow ? Quick::Exponentials : scope_.quick);
+    std::vector<std::string> variables = evaluate(store.expr, known);
+    scope_.quick = own;
+    return variables;
+}
+
 void Statements::store(const Store& store, const Known& known) {
-    const std::vector<std::string> variables = evaluate(store.expr, known);
+    const std::vector<std::string> variables = evaluate(store, known);
     write_at(store.target, indirect_of(store.expr, store.indices, store.target, variables),
              stored(store, variables.back()));
 }
@@ -289,7 +297,7 @@ std::string Statements::written(const Access& access, const std::string& vector)
 }
 
 std::string Statements::value_of(const Store& store, const Known& known) {
-    return stored(store, evaluate(store.expr, known).back());
+    return stored(store, evaluate(store, known).back());
 }
 
 std::string Statements::stored(const Store& store, const std::string& value) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emit/index_text.h"
+#include "emit/operation_text.h"
 #include "fuse/region.h"
 
 namespace stretto {
@@ -17,7 +18,7 @@ struct Scope {
     std::vector<std::string> coordinates;  ///< by dimension: an I32 variable, or "0"
     std::string accumulators;              ///< format of Acc: "acc[{}]" or "acc"; empty where there are none
     DType accumulator_type = DType::F32;
-    bool quick = false;  ///< see operation_text
+    Quick quick = Quick::Nothing;
 };
 
 /// The buffers of one region as pointers `p<slot>` of its functor.
@@ -108,6 +109,8 @@ private:
     std::string declare(DType type, const std::string& value);
     [[nodiscard]] IndexText index(const Access& access, const std::vector<std::string>& indirect) const;
     [[nodiscard]] std::string load(const Access& access, const std::vector<std::string>& indirect);
+    /// Evaluates what is stored; of what is rounded to 16 bits, exponentials are quick.
+    [[nodiscard]] std::vector<std::string> evaluate(const Store& store, const Known& known);
     /// `value`, of the store's expression, as what is written.
     [[nodiscard]] static std::string stored(const Store& store, const std::string& value);
     void write_at(const Access& access, const std::vector<std::string>& indirect, const std::string& element);
