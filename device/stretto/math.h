@@ -50,6 +50,16 @@ template <class T>
 __device__ __forceinline__ T minimum(T a, T b) {
     return a < b || a != a ? a : b;
 }
+__device__ __forceinline__ float maximum(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+__device__ __forceinline__ float minimum(float a, float b) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
 
 /// A position within [0, extent].
 __device__ __forceinline__ I64 clamped(I64 at, I64 extent) { return at < 0 ? 0 : at > extent ? extent : at; }

@@ -22,6 +22,8 @@
 namespace stretto {
 namespace {
 
+constexpr std::int64_t kLanesOfWarp = 32;
+
 /// Positions and coordinates are 32-bit on the device.
 void ensure_small(std::int64_t positions) {
     ensure(positions <= std::numeric_limits<std::int32_t>::max(),
@@ -115,8 +117,14 @@ public:
                           std::move(lines),
                           {{"I32", "kept", ""}, {"I32", "reduced", ""}},
                           {{"const Acc*", "acc", ""}}};
+        const bool together = lanes.way == ReduceLanes::Way::Together;
+        const std::int64_t step = vector * warps_ * kLanesOfWarp;
+        const std::int64_t lane_groups = (volume(reduced) + step - 1) / step;
+        const bool holds = together && vector > 1 && !rest && passes.size() > 1 &&
+                           add_held(passes, place, lanes.dim, vector, lane_groups);
+        if (together) kind_.functor.constants.push_back(flag("kHolds", holds));
         for (std::int64_t p = 0; p < std::ssize(passes); ++p) {
-            add_terms(passes[p], p, place, lanes.dim, vector, acc);
+            add_terms(passes[p], p, place, lanes.dim, vector, acc, holds);
             if (rest) add_terms(passes[p], p, place, lanes.dim, 1, acc);
         }
         kept_scope.coordinates.resize(region.space.size(), "0");

@@ -193,7 +193,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
 }
 
 void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
-                              std::int64_t count, DType acc) {
+                              std::int64_t count, DType acc, bool held) {
     Statements outer(pointers_, place.scope, 'g');
     for (const std::string& line : place.lines) outer.add(line);
     Scope inside = place.scope;
@@ -209,8 +209,8 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
         first = inside.coordinates.at(dim);
         inside.coordinates[dim] = first + "v";
         for (const Statements::EarlyLoad& load : outer.early_vectors(pass.expr, dim, count)) {
-            const std::string name = fmt::format("e{}", known.size());
-            outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
+            const std::string name = fmt::format("{}e{}", held ? "held." : "", known.size());
+            if (!held) outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
             known[load.node] =
                 load.vector ? converted(name + ".value(v)", load.element, pass.expr.nodes[load.node].type)
                             : name;
@@ -235,8 +235,41 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
                                {fmt::format("Number<{}>", count), "", ""}};
     at.insert(at.end(), place.at.begin(), place.at.end());
     at.insert(at.end(), place.results.begin(), place.results.end());
+    if (held) at.push_back({"const Held&", "held", ""});
     at.push_back({"Acc*", "values", ""});
     add_function("void", "terms", std::move(at), outer.take());
+}
+
+bool FunctorWriter::add_held(const std::vector<Pass>& passes, const Place& place, std::size_t dim,
+                             std::int64_t count, std::int64_t groups) {
+    constexpr std::int64_t kMostHeld = 256;  // bytes
+    CudaStruct held{"Held", {}, {}};
+    Statements body(pointers_, place.scope);
+    for (const std::string& line : place.lines) body.add(line);
+    std::string values;
+    for (const Pass& pass : passes) {
+        CudaStruct own{"Held", {}, {}};
+        std::string own_values;
+        std::int64_t bytes = 0;
+        const auto loads = body.early_vectors(pass.expr, dim, count);
+        for (const Statements::EarlyLoad& load : loads) {
+            if (!load.vector || load.words || !pass.expr.nodes[load.node].args.empty()) return false;
+            own.members.push_back({load.type, fmt::format("e{}", own.members.size()), load.value});
+            own_values += (own_values.empty() ? "" : ", ") + load.value;
+            bytes += static_cast<std::int64_t>(size_of(load.element)) * count;
+        }
+        const auto is_load = [](const ExprNode& node) { return node.op == Op::Load; };
+        const auto all = std::count_if(pass.expr.nodes.begin(), pass.expr.nodes.end(), is_load);
+        const bool first = &pass == &passes.front();
+        if (all == 0 || all != std::ssize(loads) || bytes * groups > kMostHeld) return false;
+        if (!first && own_values != values) return false;
+        held = std::move(own);
+        values = std::move(own_values);
+    }
+    body.add(fmt::format("return {{{}}};", values));
+    add_function("Held", "hold", place.at, body.take());
+    kind_.functor.structs.push_back(std::move(held));
+    return true;
 }
 
 CudaKind FunctorWriter::finished() {

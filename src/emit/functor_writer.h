@@ -73,9 +73,15 @@ protected:
                            std::int64_t count, const char* length = "kVector");
 
     /// Adds terms(Number<number>, Number<count>, at, results, values): the values, of type `acc`, of `count` neighbours along
-    /// `dim`; neighbour v of the pass's reduction j is values[j * count + v].
+    /// `dim`; neighbour v of the pass's reduction j is values[j * count + v]. Where `held`, it takes what hold(at) gave before
+    /// the values.
     void add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
-                   std::int64_t count, DType acc);
+                   std::int64_t count, DType acc, bool held = false);
+
+    /// Adds Held and hold(at), what `count` neighbours along `dim` load in every pass, if that is the same vectors in all of
+    /// them, and nothing else, and a lane has registers for `groups` of them.
+    bool add_held(const std::vector<Pass>& passes, const Place& place, std::size_t dim, std::int64_t count,
+                  std::int64_t groups);
 
     [[nodiscard]] CudaKind finished();
 

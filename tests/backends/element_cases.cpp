@@ -432,6 +432,7 @@ std::vector<Case> reduce_cases() {
     cases.push_back(several_reductions(DType::F16, {8200, 40}, false, false));
     cases.push_back(several_reductions(DType::I64, {9, 70}, false, false));
     cases.push_back(several_reductions(DType::BF16, {10, 16504}, false, false));
+    cases.push_back(several_reductions(DType::BF16, {2, 16520}, false, true));  // held between passes
     cases.push_back(ragged_sum(DType::F32, {5, 24, 40}, 2));
     cases.push_back(ragged_sum(DType::BF16, {5, 33, 3}, 1));
     // Lanes with several results.

@@ -92,11 +92,12 @@ struct Combined {
             [&]<int J>(Number<J> j) { body(typename ItemOf<J, Reductions>::Type{}, j); });
     }
 
-    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each.
-    template <int V>
-    __device__ __forceinline__ void take(const F& f, I32 kept, I32 reduced, const Acc* results, int at = 0) {
+    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each. `held`: what is loaded.
+    template <int V, class... Held>
+    __device__ __forceinline__ void take(const F& f, I32 kept, I32 reduced, const Acc* results, int at = 0,
+                                         const Held&... held) {
         Acc values[Reductions::kCount * V];
-        f.terms(Number<P>{}, Number<V>{}, kept, reduced, results, values);
+        f.terms(Number<P>{}, Number<V>{}, kept, reduced, results, held..., values);
         for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
@@ -127,6 +128,55 @@ struct Combined {
             }
         }
     }
+};
+
+/// The share of a row that a lane of `Lanes` has. F, where kHolds: Held, what a group of kVector terms loads in every pass, and
+/// hold(kept, reduced), which loads it; rows are whole groups. Else each pass loads its terms anew.
+template <class F, int Lanes, bool Holds = F::kHolds>
+struct RowShare {
+    __device__ __forceinline__ RowShare(const F&, I32, I32) {}
+
+    template <class Sums>
+    __device__ __forceinline__ void take(Sums& sums, const F& f, I32 kept, I32 lane,
+                                         const typename F::Acc* results) const {
+        sums.template take_share<Lanes>(f, kept, lane, results);
+    }
+};
+
+template <class F, int Lanes>
+class RowShare<F, Lanes, true> {
+public:
+    __device__ __forceinline__ RowShare(const F& f, I32 kept, I32 lane) {
+        for_each_group(lane, [&](int i, I32 reduced) { held_[i] = f.hold(kept, reduced); });
+        // Else the compiler puts off loads until their values are used, and fewer are on their way together.
+        __syncwarp();
+    }
+
+    template <class Sums>
+    __device__ __forceinline__ void take(Sums& sums, const F& f, I32 kept, I32 lane,
+                                         const typename F::Acc* results) const {
+        for_each_group(lane, [&](int i, I32 reduced) {
+            sums.template take<F::kVector>(f, kept, reduced, results, 0, held_[i]);
+        });
+    }
+
+private:
+    static constexpr I32 kStep = Lanes * F::kVector;
+    static constexpr int kRounds = F::kReduced / kStep;  ///< in which all lanes have a group
+    static constexpr bool kRest = kRounds * kStep < F::kReduced;
+
+    /// Calls body(i, reduced) for the lane's groups.
+    template <class Body>
+    static __device__ __forceinline__ void for_each_group(I32 lane, Body&& body) {
+#pragma unroll
+        for (int i = 0; i < kRounds; ++i) body(i, i * kStep + lane * F::kVector);
+        if constexpr (kRest) {
+            const I32 reduced = kRounds * kStep + lane * F::kVector;
+            if (reduced < F::kReduced) body(kRounds, reduced);
+        }
+    }
+
+    typename F::Held held_[kRounds + (kRest ? 1 : 0)]{};  // written on every path (operands.h)
 };
 
 /// Lane `lane` of `Lanes` stores its elements of a row whose results are known. F, where kElements: groups of kStored neighbours,

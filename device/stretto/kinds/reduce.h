@@ -38,7 +38,7 @@ struct Reduce {
 
 /// All warps per kept position: of groups of kVector neighbouring terms, lane l of all lanes reduces group l, l + lanes, …; the
 /// lanes of a warp meet in a butterfly, then the warps in order.
-/// F: as for Reduce.
+/// F: as for Reduce, and RowShare.
 template <class F>
 struct ReduceTogether {
     template <class Config>
@@ -50,11 +50,12 @@ struct ReduceTogether {
         const I32 thread = thread_here();
         const I32 end = record.tile[0].end;
         for (I32 kept = record.tile[0].begin; kept < end; ++kept) {
+            const RowShare<F, Config::kThreads> row(f, kept, thread);
             Acc results[F::Passes::kResults];
             for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
                 using Sums = Combined<F, P, 1>;
                 Sums sums;
-                sums.template take_share<Config::kThreads>(f, kept, thread, results);
+                row.take(sums, f, kept, thread, results);
                 Sums::for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
                     const Acc total = butterfly(sums.acc[J][0], combine);
                     if (thread % 32 == 0) totals[(Sums::kFirst + J) * Config::kWarps + thread / 32] = total;
