@@ -24,12 +24,23 @@ Known of_bits(Range a, Range b) {
     return Range{std::max(a.begin, b.begin), static_cast<std::int64_t>(std::bit_ceil(highest + 1))};
 }
 
+/// Of factors whose product is exact.
+Known of_product(Range a, Range b) {
+    constexpr Range kFactor{-(std::int64_t{1} << 31), std::int64_t{1} << 31};
+    if (!contains(kFactor, a) || !contains(kFactor, b)) return std::nullopt;
+    const auto [lowest, highest] = std::minmax(
+        {a.begin * b.begin, a.begin * (b.end - 1), (a.end - 1) * b.begin, (a.end - 1) * (b.end - 1)});
+    return Range{lowest, highest + 1};
+}
+
 Known of_small(Op op, Range a, Range b) {
     switch (op) {
         case Op::Add:
             return small({a.begin + b.begin, a.end + b.end - 1});
         case Op::Sub:
             return small({a.begin - b.end + 1, a.end - b.begin});
+        case Op::Mul:
+            return of_product(a, b);
         case Op::BitOr:
             return of_bits(a, b);
         case Op::Select:

@@ -27,6 +27,8 @@ TEST_F(ValueRanges, AreThoseOfSumsAndSelectionsOfConstants) {
     EXPECT_EQ(of(either(7, 2)), Known({2, 8}));
     EXPECT_EQ(of(e.apply(Op::Add, {either(7, 2), either(-1, 4)})), Known({1, 12}));
     EXPECT_EQ(of(e.apply(Op::Sub, {either(7, 2), either(-1, 4)})), Known({-2, 9}));
+    EXPECT_EQ(of(e.apply(Op::Mul, {either(7, -2), either(-1, 4)})), Known({-8, 29}));
+    EXPECT_EQ(of(e.apply(Op::Mul, {number(std::int64_t{1} << 32), number(2)})), std::nullopt);
     EXPECT_EQ(of(e.apply(Op::Min, {either(7, 2), number(5)})), Known({2, 6}));
     EXPECT_EQ(of(e.apply(Op::Max, {either(7, 2), number(5)})), Known({5, 8}));
 }
