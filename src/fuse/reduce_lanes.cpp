@@ -16,6 +16,11 @@ constexpr std::int64_t kLongRow = 256;   ///< shorter rows leave lanes without a
 /// So many short rows leave no lane without one; a lane has all groups of a row on their way together.
 constexpr std::int64_t kManyRows = 8192;
 constexpr std::int64_t kMostGroups = 8;
+/// So few results leave all but one of a warp's lanes idle where a lane has each, and takes its terms one after the other.
+constexpr std::int64_t kFewResults = 8;
+/// So few rows leave workers idle where a warp has each; shorter ones than these are not worth the meeting of the warps.
+constexpr std::int64_t kFewRows = 128;
+constexpr std::int64_t kRowOfFew = 1024;
 /// With a row like this for each warp, the rows at hand would not fit in the L2, where their next pass looks for them.
 constexpr std::int64_t kRowOfAll = 16384;
 
@@ -67,8 +72,10 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     using Way = ReduceLanes::Way;
     const auto kept = static_cast<std::size_t>(region.kept);
     const Shape reduced(region.space.begin() + region.kept, region.space.end());
+    const std::int64_t results = volume(Shape(region.space.begin(), region.space.begin() + region.kept));
     const std::size_t outer = last_dim(region.space, 0, kept);
-    if (region.ragged || volume(reduced) < kManyTerms)
+    const bool few = results <= kFewResults && volume(reduced) > kReduceSums;
+    if (region.ragged || (volume(reduced) < kManyTerms && !few))
         return {Way::Own, results_of_lane(region, outer), outer};
     const Expr& term = region.reductions.front().term;
     const std::size_t inner = last_dim(region.space, kept, region.space.size());
@@ -80,7 +87,8 @@ ReduceLanes reduce_lanes(const ReduceRegion& region) {
     const bool alone = together > 1 && volume(reduced) <= kMostGroups * together &&
                        volume(region.space) >= kManyRows * volume(reduced) && region.element_stores.empty();
     if (alone) return {Way::Alone, together, inner};
-    const Way way = volume(reduced) < kRowOfAll ? Way::Along : Way::Together;
+    const std::int64_t row_of_all = results <= kFewRows ? kRowOfFew : kRowOfAll;
+    const Way way = volume(reduced) < row_of_all ? Way::Along : Way::Together;
     if (region.space[inner] < kLongRow) return {way};
     return {way, together, inner};
 }

@@ -10,8 +10,8 @@ struct ReduceLanes {
         /// A warp has one result. Its lane l takes groups of `vector` neighbouring terms, group l, l + 32, …; the lanes meet
         /// in a butterfly.
         Along,
-        /// A worker's warps have one result together, of many terms. Of groups of `vector` neighbouring terms, lane l of all lanes
-        /// takes group l, l + lanes, …; the lanes of each warp meet in a butterfly, then the warps in order.
+        /// A worker's warps have one result together, of many terms, or of few results. Of groups of `vector` neighbouring terms,
+        /// lane l of all lanes takes group l, l + lanes, …; the lanes of each warp meet in a butterfly, then the warps in order.
         Together,
         /// A lane has `vector` neighbouring results, of few terms each or of as many as the device knows, the same for all of
         /// them. A result has kReduceSums sums, to which the terms that count are dealt in turn; they meet in a butterfly.

@@ -86,7 +86,8 @@ TEST_P(JoinedReduces, GiveTheBitsThatTheyGiveApart) {
         SCOPED_TRACE(backend.name);
         RegionGraph together = apart;
         join_reduces(together, backend.machine);
-        const std::int64_t rows_at_once = columns < 16384 ? backend.machine.consumer_warps : 1;
+        const std::int64_t row_of_all = rows <= 128 ? 1024 : 16384;  // few rows have all warps each
+        const std::int64_t rows_at_once = columns < row_of_all ? backend.machine.consumer_warps : 1;
         const bool fills_workers = 2 * rows > backend.machine.workers * rows_at_once;
         const bool by_warps = columns >= 32 && fills_workers;
         ASSERT_EQ(together.regions.size(), by_warps ? 2U : 3U) << to_text(together);

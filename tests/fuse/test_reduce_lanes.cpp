@@ -50,6 +50,24 @@ TEST(ReduceLanes, PlacesThatDataNamesLieTogetherWhereTheyStartTogether) {
     EXPECT_EQ(way(0, 0), Way::Along);
 }
 
+TEST(ReduceLanes, FewResultsAreNoSingleLanesAndFewRowsNoSingleWarps) {
+    const auto way = [](std::int64_t rows, std::int64_t terms) {
+        ReduceRegion region;
+        region.space = {rows, terms};
+        region.kept = 1;
+        region.reductions.emplace_back().term.load(
+            {0, DType::F32, {{{atom(rows, terms)}, {atom(terms, 1)}}, 0}, {}});
+        return reduce_lanes(region).way;
+    };
+    EXPECT_EQ(way(1, 29), Way::Along);
+    EXPECT_EQ(way(8, 29), Way::Along);
+    EXPECT_EQ(way(9, 29), Way::Own);
+    EXPECT_EQ(way(1, 4), Way::Own);
+    EXPECT_EQ(way(29, 1733), Way::Together);
+    EXPECT_EQ(way(29, 768), Way::Along);
+    EXPECT_EQ(way(129, 1733), Way::Along);
+}
+
 TEST(ReduceLanes, ManyShortRowsHaveALaneEach) {
     const auto way = [](std::int64_t rows, std::int64_t terms, bool elements) {
         ReduceRegion region;
