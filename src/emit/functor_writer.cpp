@@ -165,7 +165,7 @@ void FunctorWriter::add_vector_stores(const std::vector<Store>& list, const Plac
         Statements::Known known = known_vectors(loads, store.expr, dim, count, early, values);
         known.merge(known_shared(uniform_body, store.expr, uniform, uniform_values, "uniform",
                                  [](const IndexMap& map) { return is_uniform(map); }));
-        known.merge(outer.group_values(store.expr, dim, count));
+        known.merge(outer.group_values(store.expr, dim, count, known));
         if (!lies_in_groups(store.target.map, dim, count)) {
             inner.store(store, known);
             continue;
@@ -215,7 +215,7 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
                 load.vector ? converted(name + ".value(v)", load.element, pass.expr.nodes[load.node].type)
                             : name;
         }
-        known.merge(outer.group_values(pass.expr, dim, count));
+        known.merge(outer.group_values(pass.expr, dim, count, known));
     }
     Statements inner(pointers_, inside);
     if (count > 1) inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));

@@ -8,6 +8,7 @@ namespace {
 /// Node `node` of `expr`, of whose arguments the first `Counts` and the others are constants, or the other way around.
 InGroup counted_way(const Expr& expr, const ExprNode& node, bool first, std::int64_t count) {
     const ExprNode& other = expr.nodes[static_cast<std::size_t>(node.args[first ? 1 : 0])];
+    if (is_float(node.type) || is_float(other.type)) return InGroup::Other;
     if (other.op != Op::Const || other.integer % count != 0) return InGroup::Other;
     switch (node.op) {
         case Op::Add:
@@ -29,7 +30,8 @@ InGroup counted_way(const Expr& expr, const ExprNode& node, bool first, std::int
 
 }  // namespace
 
-std::vector<InGroup> ways_in_groups(const Expr& expr, std::size_t dim, std::int64_t count) {
+std::vector<InGroup> ways_in_groups(const Expr& expr, std::size_t dim, std::int64_t count,
+                                    const std::set<std::size_t>& same) {
     std::vector<InGroup> ways;
     for (const ExprNode& node : expr.nodes) {
         const auto way_of = [&](std::size_t i) { return ways[static_cast<std::size_t>(node.args[i])]; };
@@ -39,9 +41,7 @@ std::vector<InGroup> ways_in_groups(const Expr& expr, std::size_t dim, std::int6
             });
         };
         InGroup way = InGroup::Other;
-        if (is_float(node.type)) {
-            way = InGroup::Other;
-        } else if (node.op == Op::Const) {
+        if (node.op == Op::Const || same.count(ways.size()) > 0) {
             way = InGroup::Same;
         } else if (node.op == Op::Index) {
             way = node.integer == static_cast<std::int64_t>(dim) ? InGroup::Counts : InGroup::Same;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -245,25 +246,36 @@ std::vector<Statements::EarlyLoad> Statements::shared_values(
     return values;
 }
 
-Statements::Known Statements::group_values(const Expr& expr, std::size_t dim, std::int64_t count) {
-    const std::vector<InGroup> ways = ways_in_groups(expr, dim, count);
+Statements::Known Statements::group_values(const Expr& expr, std::size_t dim, std::int64_t count,
+                                           const Known& known) {
     std::vector<std::string> variables(expr.nodes.size());
-    Known known;
+    std::set<std::size_t> same;
+    for (const auto& [i, variable] : known) {
+        const ExprNode& node = expr.nodes[i];
+        const bool moves =
+            node.op == Op::Load &&
+            moves_within_groups(expr.accesses[static_cast<std::size_t>(node.integer)].map, dim, count);
+        if (moves || variable.empty()) continue;
+        same.insert(i);
+        variables[i] = variable;
+    }
+    const std::vector<InGroup> ways = ways_in_groups(expr, dim, count, same);
+    Known found;
     for (std::size_t i = 0; i < ways.size(); ++i) {
-        if (ways[i] == InGroup::Same) known[i] = "";
+        if (ways[i] == InGroup::Same && known.count(i) == 0) found[i] = "";
     }
     const auto evaluate_here = [&](std::int32_t node) {
-        const auto found = known.find(static_cast<std::size_t>(node));
-        if (found == known.end() || !found->second.empty()) return;
-        share(expr, found->first, variables);
-        found->second = variables[found->first];
+        const auto at = found.find(static_cast<std::size_t>(node));
+        if (at == found.end() || !at->second.empty()) return;
+        share(expr, at->first, variables);
+        at->second = variables[at->first];
     };
     for (std::size_t i = 0; i < ways.size(); ++i) {
         if (ways[i] == InGroup::Same) continue;
         for (std::int32_t arg : expr.nodes[i].args) evaluate_here(arg);
     }
     evaluate_here(expr.root());
-    return known;
+    return found;
 }
 
 std::string Statements::address(const Access& access) {

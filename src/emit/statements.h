@@ -73,9 +73,11 @@ public:
     /// anything else uses it, the variable to which it is evaluated here.
     [[nodiscard]] std::vector<EarlyLoad> shared_values(const Expr& expr,
                                                        const std::function<bool(const IndexMap&)>& same);
-    /// What `count` neighbours along dimension `dim` have in common because groups begin at multiples of `count`: each such node
-    /// and, where anything else uses it, the variable to which it is evaluated here, of the first neighbour.
-    [[nodiscard]] Known group_values(const Expr& expr, std::size_t dim, std::int64_t count);
+    /// What `count` neighbours along dimension `dim` have in common, given that groups begin at multiples of `count` and what is
+    /// `known` already: each such node and, where anything else uses it, the variable to which it is evaluated here, of the
+    /// first neighbour.
+    [[nodiscard]] Known group_values(const Expr& expr, std::size_t dim, std::int64_t count,
+                                     const Known& known);
     /// Evaluates `access`, without indirect coordinates, to a variable of the access's type.
     std::string read(const Access& access);
     /// The address of an element, without indirect coordinates or masks.

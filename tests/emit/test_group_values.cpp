@@ -44,11 +44,26 @@ TEST_F(GroupValues, ComparisonsWithAMultipleOfTheLengthAreTheSameWhereItIsNotInT
     EXPECT_EQ(of(apply(Op::Lt, own, e.index(0))), InGroup::Other);
 }
 
+TEST_F(GroupValues, WhatIsMadeOfLoadsThatAreTheSameIsTheSame) {
+    const auto load = [&](std::int32_t source) {
+        return e.load({source, DType::F32, {{{atom(4, 1)}, {atom(64, 0)}}, 0}, {}});
+    };
+    const std::int32_t row = load(0), other = load(1);
+    const std::int32_t log = e.apply(Op::Log, {row});
+    const std::int32_t both = e.apply(Op::Mul, {log, other});
+    const auto ways = ways_in_groups(e, 1, 8, {static_cast<std::size_t>(row)});
+    EXPECT_EQ(ways[static_cast<std::size_t>(row)], InGroup::Same);
+    EXPECT_EQ(ways[static_cast<std::size_t>(log)], InGroup::Same);
+    EXPECT_EQ(ways[static_cast<std::size_t>(other)], InGroup::Other);
+    EXPECT_EQ(ways[static_cast<std::size_t>(both)], InGroup::Other);
+    const std::int32_t counted = e.cast(own, DType::F32);
+    EXPECT_EQ(of(apply(Op::Lt, counted, e.constant(8, DType::F32))), InGroup::Other);
+}
+
 TEST_F(GroupValues, WhatDataDecidesIsNot) {
     const std::int32_t data = e.load({0, DType::I64, {{{atom(4, 1)}, {atom(64, 0)}}, 0}, {}});
     EXPECT_EQ(of(data), InGroup::Other);
     EXPECT_EQ(of(apply(Op::Add, data, number(8))), InGroup::Other);
-    EXPECT_EQ(of(e.cast(e.index(0), DType::F32)), InGroup::Other);
     EXPECT_EQ(of(apply(Op::And, apply(Op::Lt, own, number(24)), apply(Op::Lt, e.index(0), number(3)))),
               InGroup::Same);
 }
