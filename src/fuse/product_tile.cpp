@@ -34,6 +34,8 @@ constexpr double kEnds = 6;
 constexpr double kSmallEnds = 3;
 /// A small tile has so many results at most: one group of neighbours for each thread.
 constexpr std::int64_t kSmallTile = 1024;
+/// Workers that a small exact product leaves free do something else: all of them are worth this share of its time.
+constexpr double kWorthOfOthers = 0.6;
 /// A part of k has whole blocks, and several of them.
 constexpr std::int64_t kPartMultiple = 64;
 constexpr std::int64_t kLeastPart = 192;
@@ -78,7 +80,10 @@ public:
                                    : abi::round_up(ceil_div(region_.space[3], parts), kPartMultiple);
                     if (parts > most_parts || (parts > 1 && depth < kLeastPart)) break;
                     const double time = time_of(tile, depth);
-                    if (best.tile.rows == 0 || time < best.time) best = {tile, depth, time};
+                    // Of tiles as fast as each other, the one that reads less.
+                    const std::int32_t sides = best.tile.rows + best.tile.columns;
+                    const bool wins = time < best.time || (time == best.time && rows + columns < sides);
+                    if (best.tile.rows == 0 || wins) best = {tile, depth, time};
                 }
             }
         }
@@ -138,7 +143,8 @@ private:
         const bool small = scalar_ && tile.rows * tile.columns <= kSmallTile;
         const double ends = machine_.task_us + (small ? kSmallEnds : kEnds) * machine_.load_latency_us;
         const double rounds = std::ceil(all / machine_.workers);
-        const double product = rounds * (static_cast<double>(std::min(depth, k)) * each + ends);
+        const double used = scalar_ ? kWorthOfOthers * sharing / machine_.workers : 0;
+        const double product = (1 + used) * rounds * (static_cast<double>(std::min(depth, k)) * each + ends);
         if (depth >= k) return product;
         const double sums = 4 * static_cast<double>(batch * m * n * weights_) * std::ceil(parts);
         return product + machine_.counter_us + machine_.task_us + machine_.load_latency_us + 2 * sums / cache;

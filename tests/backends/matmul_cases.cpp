@@ -288,6 +288,7 @@ void add_tiles(std::vector<Case>& cases) {
             cases.push_back(in_tiles(DType::F32, {1, 40, 50, 64}, left, weight, {16, 32, 6}));
             cases.push_back(in_tiles(DType::F32, {1, 36, 20, 385}, left, weight, {32, 16, 4}));
             cases.push_back(in_tiles(DType::F32, {1, 33, 17, 90}, left, weight, {16, 16, 6}));
+            cases.push_back(in_tiles(DType::F32, {1, 48, 32, 256}, left, weight, {16, 16, 6}));
             cases.push_back(in_tiles(DType::F32, {1, 132, 134, 66}, left, weight, {128, 128, 5}));
         }
         cases.push_back(in_tiles(DType::BF16, {1, 128, 192, 128}, left, left, {128, 192, 3}));
