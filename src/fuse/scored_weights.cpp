@@ -131,31 +131,19 @@ Expr with_factors_inside(const Expr& expr) {
     });
 }
 
-template <class Changed>
-ScoredWeights together(const ScoredRegion& region, const Changed& changed) {
-    ScoredWeights all;
-    for (const ScoredSum& sum : region.sums) {
-        const Expr weight = changed(sum.weight);
-        all.nodes.push_back(copy_into(all.expr, weight, weight.root()));
-    }
-    return all;
-}
-
 }  // namespace
-
-ScoredWeights weights_of(const ScoredRegion& region) {
-    return together(region, [](const Expr& weight) -> const Expr& { return weight; });
-}
 
 ScoredWeights quick_weights(const ScoredRegion& region, bool within) {
     const Shape space(region.space.begin(), region.space.end());
-    return together(region, [&](const Expr& weight) {
-        Expr quick = within ? within_band(weight, region.band, space) : weight;
+    ScoredWeights all;
+    for (const ScoredSum& sum : region.sums) {
+        Expr quick = within ? within_band(sum.weight, region.band, space) : sum.weight;
         for (const auto rewrite : {with_shared_exponentials, with_reciprocals, with_common_factors,
                                    with_selects_outside, with_factors_inside})
             quick = rewrite(quick);
-        return quick;
-    });
+        all.nodes.push_back(copy_into(all.expr, quick, quick.root()));
+    }
+    return all;
 }
 
 }  // namespace stretto

@@ -12,9 +12,8 @@ struct ScoredWeights {
     Expr expr;
     std::vector<std::int32_t> nodes;
 };
-[[nodiscard]] ScoredWeights weights_of(const ScoredRegion& region);
 
-/// The same as they are best computed for many pairs of a row and a position, with other roundings: what all positions of a row
+/// The weights as they are best computed for many pairs of a row and a position, with other roundings: what all positions of a row
 /// share, or all rows of a position, stands alone (of a divisor its reciprocal, of a hidden score its exponential), and
 /// differences of products with a common factor are one product. With `within` they are for pairs inside the band only, whose comparisons need not be made there.
 [[nodiscard]] ScoredWeights quick_weights(const ScoredRegion& region, bool within);

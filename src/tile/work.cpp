@@ -41,7 +41,7 @@ double nodes_per_point(const RegionBody& body) {
                                    return static_cast<double>(attention.mask.nodes.size());
                                },
                                [](const ScoredRegion& scored) {
-                                   return static_cast<double>(weights_of(scored).expr.nodes.size());
+                                   return static_cast<double>(quick_weights(scored, true).expr.nodes.size());
                                }},
                       body);
 }

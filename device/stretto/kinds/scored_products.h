@@ -34,7 +34,7 @@ struct WarpScoredProducts {
     template <int N>
     __device__ __forceinline__ void finish(float (&)[N][4]) const {}
 
-    /// Adds score J of the warp's block of the turn staged at `stage`.
+    /// Adds score J of the warp's block of the turn staged at `stage` to zeros.
     template <int J>
     __device__ __forceinline__ void add_score(U32 stage, ScoredWeights& scores) const {
         constexpr bool kLeftColumn = Stages::template kIsColumn<F::kLeftColumns, J>;
@@ -102,14 +102,14 @@ public:
     __device__ __forceinline__ void add_score(U32 stage, ScoredWeights& scores) const {
         constexpr bool kLeftColumn = Stages::template kIsColumn<F::kLeftColumns, J>;
         constexpr bool kRightColumn = Stages::template kIsColumn<F::kRightColumns, J>;
-#pragma unroll
-        for (I32 e = 0; e < F::kDepth; e += 16) {
+        for_each_number<0, (F::kDepth + 15) / 16>([&]<int K>(Number<K>) {
+            constexpr I32 e = K * 16;
             const U32 left =
                 Stages::template left<J>(e / kBlock) + group_ % kGroupsDown * Stages::kBlockBytes;
             const U32 right = Stages::template right<J>(stage, e / kBlock) + block() * Stages::kBlockBytes;
-            multiply_group<Element, kBlock, kLeftColumn, kRightColumn>(
+            multiply_group<Element, kBlock, kLeftColumn, kRightColumn, (K > 0)>(
                 scores, at<kLeftColumn>(left, e % kBlock), at<kRightColumn>(right, e % kBlock));
-        }
+        });
         close_products();
     }
 

@@ -51,7 +51,8 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ONE ", 0; wgmma.mma_async.sync.aligned." SHAPE \
                  ".f32." TYPE "." TYPE " {" REGISTERS "}, " INPUTS "; }"                          \
                  : __VA_ARGS__                                                                    \
-                 : "l"(a), "l"(b), "r"(1), "n"(static_cast<int>(AColumn)), "n"(static_cast<int>(BColumn)))
+                 : "l"(a), "l"(b), "r"(static_cast<int>(Adds)), "n"(static_cast<int>(AColumn)),   \
+                   "n"(static_cast<int>(BColumn)))
 
 /// The same with A in registers.
 #define STRETTO_WGMMA_HELD(SHAPE, TYPE, REGISTERS, INPUTS, ONE, ...)                              \
@@ -89,7 +90,7 @@ __device__ __forceinline__ U64 whole_descriptor(U32 lower) {
     STRETTO_WGMMA_HELD("m64n64k16", TYPE, STRETTO_REGISTERS_32, "{%32, %33, %34, %35}, %36, p, 1, 1, %38", \
                        "%37", STRETTO_SUMS_8(0))
 
-template <int Columns, bool AColumn, bool BColumn>
+template <int Columns, bool AColumn, bool BColumn, bool Adds>
 __device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U64 b) {
     if constexpr (Columns == 256) STRETTO_WGMMA_256("bf16");
     if constexpr (Columns == 192) STRETTO_WGMMA_192("bf16");
@@ -98,7 +99,7 @@ __device__ __forceinline__ void multiply_group(BF16, float (*sums)[4], U64 a, U6
     if constexpr (Columns == 32) STRETTO_WGMMA_32("bf16");
 }
 
-template <int Columns, bool AColumn, bool BColumn>
+template <int Columns, bool AColumn, bool BColumn, bool Adds>
 __device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64 b) {
     if constexpr (Columns == 256) STRETTO_WGMMA_256("f16");
     if constexpr (Columns == 192) STRETTO_WGMMA_192("f16");
@@ -109,10 +110,10 @@ __device__ __forceinline__ void multiply_group(F16, float (*sums)[4], U64 a, U64
 
 /// sums += A B, with A of 64 rows and B of `Columns` columns (32, 64, 128, 192 or 256), both 16 deep, given by the lower
 /// halves of their descriptors. An instruction reads A once for all of its columns: wide ones read less. `sums` are the
-/// Columns / 8 fragments of this warp's 16 rows.
-template <class T, int Columns, bool AColumn, bool BColumn>
+/// Columns / 8 fragments of this warp's 16 rows. Without `Adds` nothing is added to: what they were does not matter.
+template <class T, int Columns, bool AColumn, bool BColumn, bool Adds = true>
 __device__ __forceinline__ void multiply_group(float (*sums)[4], U32 a, U32 b) {
-    multiply_group<Columns, AColumn, BColumn>(T{}, sums, whole_descriptor(a), whole_descriptor(b));
+    multiply_group<Columns, AColumn, BColumn, Adds>(T{}, sums, whole_descriptor(a), whole_descriptor(b));
 }
 
 template <int Columns, bool BColumn>
