@@ -128,12 +128,11 @@ public:
             if (rest) add_terms(passes[p], p, place, lanes.dim, 1, acc);
         }
         kept_scope.coordinates.resize(region.space.size(), "0");
+        kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
         if (own) {
             kind_.functor.constants.push_back(flag("kRagged", region.ragged.has_value()));
             add_bound("begin", region, kept_scope, kept_lines);
             add_bound("end", region, kept_scope, kept_lines);
-        } else {
-            kind_.functor.constants.push_back(constant("kReduced", volume(reduced)));
         }
         if (own && vector > 1) {
             const Place at{kept_scope, kept_lines, {{"I32", "kept", ""}}, {{"const Acc*", "acc", ""}}};

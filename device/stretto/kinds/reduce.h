@@ -174,8 +174,12 @@ struct ReduceAcross {
         const F f{Operands(record, launch)};
         const auto uniform = uniform_of(f);
         const I32 end = record.tile[0].end;
-        for (I32 kept = record.tile[0].begin + thread_here() * F::kVector; kept < end;
-             kept += kAhead * kStep) {
+        const I32 begin = record.tile[0].begin + thread_here() * F::kVector;
+        if constexpr (kFew) {
+            take_few<kStep>(f, begin, end, uniform);
+            return cursor;
+        }
+        for (I32 kept = begin; kept < end; kept += kAhead * kStep) {
             I32 first[kAhead], last[kAhead];
             bool any = false;
 #pragma unroll
@@ -196,7 +200,9 @@ struct ReduceAcross {
 #pragma unroll 1
             for (int i = 0; i < kAhead; ++i) {  // one copy of the sums' code
                 if (i > 0 && kept + i * kStep >= end) break;
-                sum_up(f, kept + i * kStep, first[0], last[0], uniform);
+                Results all;
+                sum_up(f, kept + i * kStep, first[0], last[0], all);
+                store(f, kept + i * kStep, all, uniform);
 #pragma unroll
                 for (int j = 0; j + 1 < kAhead; ++j) {
                     first[j] = first[j + 1];
@@ -211,6 +217,8 @@ private:
     /// Groups whose bounds are on their way together: many have few terms or none, and then a lane waits for little else.
     static constexpr int kAhead = F::kRagged ? 4 : 1;
     static constexpr int kUnrolled = F::kVector < 4 ? 4 / F::kVector : 1;
+    /// Of many results with as few terms as this, a lane waits for memory only: several groups are on their way together.
+    static constexpr bool kFew = F::kVector > 1 && !F::kRagged && F::kReduced <= kSums;
 
     /// Of one group; of no terms to begin with.
     struct Results {
@@ -237,11 +245,27 @@ private:
         }
     }
 
-    template <class Uniform>
-    static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 begin, I32 last,
-                                                  const Uniform& uniform) {
+    template <I32 Step, class Uniform>
+    static __device__ __forceinline__ void take_few(const F& f, I32 begin, I32 end, const Uniform& uniform) {
+        constexpr int kTogether = 4;
+        for (I32 kept = begin; kept < end; kept += kTogether * Step) {
+            Results all[kTogether];
+            typename F::EarlyVector early[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                const I32 at = min(kept + i * Step, end - F::kVector);  // no branch, as for bounds
+                early[i] = f.load_vector(at);
+                sum_up(f, at, 0, F::kReduced, all[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                if (kept + i * Step < end) f.store_vector(kept + i * Step, all[i].values, early[i], uniform);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void sum_up(const F& f, I32 kept, I32 begin, I32 last, Results& all) {
         constexpr int kVector = F::kVector;
-        Results all;
         auto& results = all.values;
         for_each_number<0, F::Passes::kPasses>([&]<int P>(Number<P>) {
             using Sums = Combined<F, P, kSums * kVector>;
@@ -268,7 +292,6 @@ private:
                 }
             });
         });
-        store(f, kept, all, uniform);
     }
 
     template <class Uniform>
