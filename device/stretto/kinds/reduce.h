@@ -177,38 +177,8 @@ struct ReduceAcross {
         const I32 begin = record.tile[0].begin + thread_here() * F::kVector;
         if constexpr (kFew) {
             take_few<kStep>(f, begin, end, uniform);
-            return cursor;
-        }
-        for (I32 kept = begin; kept < end; kept += kAhead * kStep) {
-            I32 first[kAhead], last[kAhead];
-            bool any = false;
-#pragma unroll
-            for (int i = 0; i < kAhead; ++i) {
-                // No branch stands between the loads: they would wait for each other there.
-                const I32 at = min(kept + i * kStep, end - F::kVector);
-                first[i] = f.begin(at);
-                last[i] = f.end(at);
-                any |= first[i] < last[i];
-            }
-            if (F::kRagged && !any) {  // so it is for most of a large table
-#pragma unroll
-                for (int i = 0; i < kAhead; ++i) {
-                    if (kept + i * kStep < end) store(f, kept + i * kStep, Results(), uniform);
-                }
-                continue;
-            }
-#pragma unroll 1
-            for (int i = 0; i < kAhead; ++i) {  // one copy of the sums' code
-                if (i > 0 && kept + i * kStep >= end) break;
-                Results all;
-                sum_up(f, kept + i * kStep, first[0], last[0], all);
-                store(f, kept + i * kStep, all, uniform);
-#pragma unroll
-                for (int j = 0; j + 1 < kAhead; ++j) {
-                    first[j] = first[j + 1];
-                    last[j] = last[j + 1];
-                }
-            }
+        } else {
+            take_any<kStep>(f, begin, end, uniform);
         }
         return cursor;
     }
@@ -242,6 +212,41 @@ private:
             return f.uniform();
         } else {
             return nullptr;
+        }
+    }
+
+    template <I32 Step, class Uniform>
+    static __device__ __forceinline__ void take_any(const F& f, I32 begin, I32 end, const Uniform& uniform) {
+        for (I32 kept = begin; kept < end; kept += kAhead * Step) {
+            I32 first[kAhead], last[kAhead];
+            bool any = false;
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                // No branch stands between the loads: they would wait for each other there.
+                const I32 at = min(kept + i * Step, end - F::kVector);
+                first[i] = f.begin(at);
+                last[i] = f.end(at);
+                any |= first[i] < last[i];
+            }
+            if (F::kRagged && !any) {  // so it is for most of a large table
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    if (kept + i * Step < end) store(f, kept + i * Step, Results(), uniform);
+                }
+                continue;
+            }
+#pragma unroll 1
+            for (int i = 0; i < kAhead; ++i) {  // one copy of the sums' code
+                if (i > 0 && kept + i * Step >= end) break;
+                Results all;
+                sum_up(f, kept + i * Step, first[0], last[0], all);
+                store(f, kept + i * Step, all, uniform);
+#pragma unroll
+                for (int j = 0; j + 1 < kAhead; ++j) {
+                    first[j] = first[j + 1];
+                    last[j] = last[j + 1];
+                }
+            }
         }
     }
 
