@@ -123,9 +123,14 @@ TaskGraph reordered(TaskGraph graph, const std::vector<std::size_t>& order) {
     return result;
 }
 
+/// Do the weights of half of the products come through the stream?
 bool streams(const RegionGraph& graph) {
-    return std::any_of(graph.regions.begin(), graph.regions.end(),
-                       [](const Region& region) { return streamed_product(region.body) != nullptr; });
+    std::int64_t products = 0, streamed = 0;
+    for (const Region& region : graph.regions) {
+        products += static_cast<std::int64_t>(std::holds_alternative<MatMulRegion>(region.body));
+        streamed += static_cast<std::int64_t>(streamed_product(region.body) != nullptr);
+    }
+    return streamed > 0 && 2 * streamed >= products;
 }
 
 }  // namespace

@@ -61,16 +61,34 @@ TEST(Urgency, TasksAndWhatTheyComeAfterMoveWithTheirRegions) {
     }
 }
 
-TEST(Urgency, AProgramThatStreamsWeightsKeepsItsOrder) {
-    const std::string program = kBuffers + R"(
+const std::string kProductBuffers = R"(
 buffer b5 = input "row" : bf16[1, 64]
 buffer b6 = parameter "w" : bf16[64, 64]
 buffer b7 = output "z" : bf16[1, 64]
-)" + reversal("r0", "aside", "b0", "b1") +
+buffer b8 = output "z8" : bf16[1, 64]
+buffer b9 = output "z9" : bf16[1, 64]
+)";
+
+TEST(Urgency, AProgramThatStreamsWeightsKeepsItsOrder) {
+    const std::string program = kBuffers + kProductBuffers + reversal("r0", "aside", "b0", "b1") +
                                 reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b4") +
                                 product_region("r3", 1, 64, 64, "b5", "b6", "b7");
     const TaskGraph graph = tile(parse_region_graph(program), four_workers());
     EXPECT_EQ(by_urgency(graph, four_workers()), graph);
+}
+
+TEST(Urgency, AProgramThatStreamsTheWeightsOfFewOfItsProductsIsOrdered) {
+    const auto direct = [](const std::string& id, const std::string& y) {
+        std::string region = product_region(id, 1, 64, 64, "b5", "b6", y);
+        return region.replace(region.find(" streamed"), 9, "");
+    };
+    const std::string program = kBuffers + kProductBuffers + reversal("r0", "aside", "b0", "b1") +
+                                reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b4") +
+                                product_region("r3", 1, 64, 64, "b5", "b6", "b7") + direct("r4", "b8") +
+                                direct("r5", "b9");
+    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), four_workers()), four_workers());
+    EXPECT_EQ(names_of(graph).front(), "first");
+    EXPECT_EQ(graph.tasks_of.size(), 6U);
 }
 
 }  // namespace
