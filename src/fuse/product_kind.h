@@ -9,9 +9,6 @@ namespace stretto {
 /// own type and whole chunks of k.
 [[nodiscard]] abi::ProductKind product_kind(const MatMulRegion& region);
 
-/// Scalar operations for each result of a product in tiles besides those of its stores: results go through shared memory.
-inline constexpr double kOperationsOfResult = 20;
-
 /// The product whose weights stream, if the region is one.
 [[nodiscard]] const MatMulRegion* streamed_product(const RegionBody& body);
 

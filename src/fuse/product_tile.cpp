@@ -27,11 +27,12 @@ constexpr std::int64_t kScalarSide = 32;
 /// A block has so many groups of k for them to share.
 constexpr std::int32_t kMostScalarWarps = 8;
 /// Shared caches deliver more than memory.
-constexpr double kCacheSpeed = 2.6;
-/// What a task costs before its product, in units of Machine::load_latency_us: filling the stages.
-constexpr double kFill = 3;
-/// A small tile has so many results at most: one group of neighbours for each thread, which loads what they need beside the
-/// stages.
+constexpr double kCacheSpeed = 1.3;
+/// What a task costs besides its product, in units of Machine::load_latency_us: filling the stages, storing the results.
+/// Small tiles load what their results need beside the stages.
+constexpr double kEnds = 6;
+constexpr double kSmallEnds = 3;
+/// A small tile has so many results at most: one group of neighbours for each thread.
 constexpr std::int64_t kSmallTile = 1024;
 /// Workers that a small exact product leaves free do something else: all of them are worth this share of its time.
 constexpr double kWorthOfOthers = 0.6;
@@ -140,8 +141,7 @@ private:
         const double sharing = scalar_ ? std::min<double>(all, machine_.workers) : machine_.workers;
         const double each = std::max(operations / rate, bytes * sharing / cache);
         const bool small = scalar_ && tile.rows * tile.columns <= kSmallTile;
-        const double results = small ? 0 : tile.rows * columns * kOperationsOfResult / machine_.flops;
-        const double ends = machine_.task_us + kFill * machine_.load_latency_us + results;
+        const double ends = machine_.task_us + (small ? kSmallEnds : kEnds) * machine_.load_latency_us;
         const double rounds = std::ceil(all / machine_.workers);
         const double used = scalar_ ? kWorthOfOthers * sharing / machine_.workers : 0;
         const double product = (1 + used) * rounds * (static_cast<double>(std::min(depth, k)) * each + ends);

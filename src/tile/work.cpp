@@ -69,19 +69,13 @@ Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
     return {count * nodes, 0, count};
 }
 
-/// Such products copy their operands from the shared cache beside the products of what came before: machines say how fast both
-/// are together.
-bool is_on_tensor_cores(const MatMulRegion& matmul) {
-    return product_kind(matmul) == abi::ProductKind::Tiles && size_of(matmul.a_type) == 2;
-}
-
 Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
     const auto k = static_cast<double>(matmul.ragged ? matmul.ragged->expected : matmul.space[3]);
     const double rows = size(task.tile[0]) * size(task.tile[1]);
     const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
     const double touched = std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k;
-    const double ends = rows * size(task.tile[2]) * (nodes_of(matmul.stores) + kOperationsOfResult);
-    if (is_on_tensor_cores(matmul)) return {ends, 2 * products, touched};
+    const bool tensor = product_kind(matmul) == abi::ProductKind::Tiles && size_of(matmul.a_type) == 2;
+    if (tensor) return {0, 2 * products, touched};
     return {2 * products + rows * k * nodes, 0, touched};
 }
 
@@ -105,18 +99,11 @@ Points points(const ScoredRegion& scored, const Task& task, double nodes) {
     return {rows * context * nodes, 2 * rows * context * (depth + width), touched};
 }
 
-bool is_among(BufferId buffer, const std::vector<Access>& accesses) {
-    return std::any_of(accesses.begin(), accesses.end(),
-                       [&](const Access& access) { return access.source == buffer.value; });
-}
-
-/// Does reading the buffer take no time of its own?
-bool is_read_beside(const RegionBody& body, BufferId buffer) {
-    const auto* matmul = std::get_if<MatMulRegion>(&body);
-    if (matmul == nullptr) return false;
-    if (streamed_product(body) != nullptr) return is_among(buffer, matmul->weights);
-    return is_on_tensor_cores(*matmul) &&
-           (is_among(buffer, matmul->weights) || is_among(buffer, matmul->a.accesses));
+bool is_streamed(const RegionBody& body, BufferId buffer) {
+    const MatMulRegion* matmul = streamed_product(body);
+    return matmul != nullptr &&
+           std::any_of(matmul->weights.begin(), matmul->weights.end(),
+                       [&](const Access& weight) { return weight.source == buffer.value; });
 }
 
 }  // namespace
@@ -132,7 +119,7 @@ Work WorkEstimate::of(TaskId id) const {
         std::visit([&](const auto& kind) { return points(kind, task, nodes_[task.region.index()]); }, body);
     Work work{reached.operations, reached.tensor_operations, 0};
     for (const Footprint& read : task.reads) {
-        if (is_read_beside(body, read.buffer)) continue;
+        if (is_streamed(body, read.buffer)) continue;
         // A data-dependent read names a whole table and touches few rows of it.
         const double elements = std::min(static_cast<double>(volume(read.box)), reached.touched);
         work.direct_bytes += elements * static_cast<double>(size_of(graph_.regions[read.buffer].dtype));
