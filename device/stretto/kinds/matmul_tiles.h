@@ -25,6 +25,9 @@ class MatMulTiles {
     static constexpr U32 kWeightBytes = F::kTileColumns * kRowLines * abi::kLineBytes;
     static constexpr U32 kStageBytes = kLeftBytes + F::kWeights * kWeightBytes;
 
+    template <class Config>
+    using Ranges = TileRanges<F, Config>;
+
     /// The way of multiplying that an element and the machine allow.
     template <class Config, class T>
     struct Choice {
@@ -43,8 +46,6 @@ class MatMulTiles {
     };
     template <class Config>
     using Chosen = typename Choice<Config, Element>::Type;
-    template <class Config>
-    using Ranges = TileRanges<F, Config, Chosen<Config>::kSlices>;
     using Early = typename EarlyOf<F>::Type;
 
 public:
@@ -86,29 +87,28 @@ private:
         return reinterpret_cast<float*>(begin + (0 - shared_address(begin)) % abi::kLineGroupBytes);
     }
 
-    /// Starts the copies of a slice of a block of k, if it is one of the task's.
-    template <class Config, class Of>
+    /// Starts the copies of a block of k, if it is one of the task's.
+    template <class Config>
     static __device__ __forceinline__ void stage(const F& f, I32 b, const MatMulTile<F>& tile,
                                                  const Ranges<Config>& ranges, I32 block, U32 to) {
         const I32 k0 = block * kDepth;
         const auto left_at = [&](I32 m, I32 k) { return f.left_at(b, tile.m.begin + m, k0 + k); };
         const auto stage_whole_weights = [&] {
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
-                stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn, kRowLines, Of>(
+                stage_whole_block<Config, Element, F::kTileColumns, F::kWeightColumn, kRowLines>(
                     to + kLeftBytes + J * kWeightBytes,
                     [&](I32 n, I32 k) { return f.weight_at(j, b, tile.n.begin + n, k0 + k); });
             });
         };
         if (ranges.has_whole(block)) {
-            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn, kRowLines, Of>(to, left_at);
+            stage_whole_block<Config, Element, F::kTileRows, F::kLeftColumn, kRowLines>(to, left_at);
             stage_whole_weights();
         } else if (Ranges<Config>::kHasRowsByBlock && ranges.by_block && block < ranges.blocks().end) {
             const auto counts = [&](I32 round) { return ranges.has_row(block, round); };
-            stage_whole_rows<Config, Element, F::kTileRows, Of>(to, counts, left_at);
+            stage_whole_rows<Config, Element, F::kTileRows>(to, counts, left_at);
             stage_whole_weights();
         } else if (block < ranges.blocks().end) {
-            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged, kRowLines,
-                        Of>(
+            stage_block<Config, Element, F::kTileRows, F::kLeftColumn, F::kLeftGrain, F::kRagged, kRowLines>(
                 to, tile.rows(),
                 [&](I32 round) {
                     const Depth row = ranges.rows[F::kRagged ? round : 0];
@@ -118,7 +118,7 @@ private:
             // Where rows differ, weights beyond the range of one count for another.
             for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
                 stage_block<Config, Element, F::kTileColumns, F::kWeightColumn, F::kWeightGrain, F::kRagged,
-                            kRowLines, Of>(
+                            kRowLines>(
                     to + kLeftBytes + J * kWeightBytes, tile.columns(),
                     [&](I32) {
                         return Depth{ranges.all.begin - k0, ranges.all.end - k0};
@@ -134,9 +134,8 @@ private:
     static __device__ __forceinline__ void multiply(const F& f, I32 b, const MatMulTile<F>& tile,
                                                     Sums (&sums)[F::kWeights], const Beside& beside) {
         using Tile = Chosen<Config>;
-        // A slice of a stage is written again only after the barrier that shows that nobody reads it any more.
-        constexpr I32 kSlices = Tile::kSlices;
-        constexpr I32 kAhead = (kSlices * F::kStages - 1 - Tile::kRunning) / kSlices;  // blocks
+        // A stage is written again only after the barrier that shows that nobody reads it any more.
+        constexpr I32 kAhead = F::kStages - 1 - Tile::kRunning;
         const Ranges<Config> ranges(f, b, tile);
         const auto blocks = ranges.blocks();
         static_assert(kAhead >= 1);
@@ -145,26 +144,19 @@ private:
         U32 writing = first;
         U32 reading = first;
         const auto advance = [&](U32& at) { at = at + kStageBytes == end ? first : at + kStageBytes; };
-        const auto for_each_slice = [&](const auto& body) {
-            for_each_number<0, kSlices>([&]<int I>(Number<I>) { body(Slice<I, kSlices>{}); });
-        };
         for (I32 ahead = 0; ahead < kAhead; ++ahead) {
-            for_each_slice(
-                [&]<class Of>(Of) { stage<Config, Of>(f, b, tile, ranges, blocks.begin + ahead, writing); });
+            stage<Config>(f, b, tile, ranges, blocks.begin + ahead, writing);
             advance(writing);
         }
         beside();
 #pragma unroll 1
         for (I32 block = blocks.begin; block < blocks.end; ++block) {
-            for_each_slice([&]<class Of>(Of) {
-                wait_for_copies<kSlices * kAhead - 1>();
-                Tile::publish_copies();
-                consumer_barrier<Config>();
-                Tile::template multiply<Of>(sums, reading, reading + kLeftBytes, [&] {
-                    stage<Config, Of>(f, b, tile, ranges, block + kAhead, writing);
-                });
-            });
+            wait_for_copies<kAhead - 1>();
+            Tile::publish_copies();
+            consumer_barrier<Config>();
+            stage<Config>(f, b, tile, ranges, block + kAhead, writing);
             advance(writing);
+            Tile::multiply(sums, reading, reading + kLeftBytes);
             advance(reading);
         }
         Tile::finish();

@@ -7,7 +7,7 @@ namespace stretto::device {
 
 /// What k counts for the rows that this thread stages, for any row of the task, and for all that a whole tile has. F: as for
 /// MatMulTiles.
-template <class F, class Config, I32 Slices>
+template <class F, class Config>
 struct TileRanges {
     using Element = typename F::Left;
     static constexpr I32 kDepth = kLineElements<Element> * F::kRowLines;
@@ -22,8 +22,7 @@ struct TileRanges {
         I32 end = (F::kK + kDepth - 1) / kDepth;
     };
 
-    using Of = Slice<0, Slices>;
-    static constexpr I32 kRounds = F::kRagged ? kStageRounds<Config, F::kTileRows, Of> : 1;
+    static constexpr I32 kRounds = F::kRagged ? kStageRounds<Config, F::kTileRows> : 1;
     Depth rows[kRounds];
     Depth all = {0, F::kK};
     Depth whole = {0, 0};   ///< nothing for a tile that is cut off
@@ -37,8 +36,7 @@ struct TileRanges {
             };
 #pragma unroll
             for (I32 round = 0; round < kRounds; ++round) {
-                rows[round] =
-                    of(StagedPiece<Config, Element, F::kTileRows, F::kLeftColumn, 1, Of>(round).row);
+                rows[round] = of(StagedPiece<Config, Element, F::kTileRows, F::kLeftColumn>(round).row);
             }
             all = F::kRaggedRows ? of_any(of) : of(0);
             if (is_whole(tile)) whole = F::kRaggedRows ? of_each(of) : all;

@@ -23,8 +23,6 @@ public:
     static constexpr int kDown = 1;
     static constexpr int kAcross = kColumns / 8;
     static constexpr int kRunning = 1;
-    /// Half a stage is written while the other half is read: copies are further ahead in as much memory.
-    static constexpr int kSlices = 2;
     static constexpr int kShares = 1;
     using Sums = float[kDown][kAcross][4];
 
@@ -39,31 +37,28 @@ public:
     static __device__ __forceinline__ void publish_copies() { publish_to_products(); }
     static __device__ __forceinline__ void finish() { wait_for_products<0>(); }
 
-    /// Starts sums += the products of a slice of the left block and each weight's, which follow each other, calls beside(), and
-    /// waits for the products of the slices before.
-    template <class Of, int Weights, class Beside>
-    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights,
-                                                    const Beside& beside) {
+    /// Starts sums += the products of the left block and each weight's, which follow each other, and waits for the products
+    /// of the blocks before.
+    template <int Weights>
+    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
         const I32 from = first_column();
         const U32 a = block_descriptor<LeftColumn>(left + group() % kGroupsDown * 64 * abi::kLineBytes);
         const U32 b = block_descriptor<WeightColumn>(
             weights + (WeightColumn ? from / kPanel * kPanel * abi::kLineBytes + from % kPanel * 2
                                     : from * abi::kLineBytes));
-        constexpr I32 kDepth = kPanel / Of::kCount;
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        open_products();
 #pragma unroll
         for (int w = 0; w < Weights; ++w) {
 #pragma unroll
-            for (I32 k = Of::kIndex * kDepth; k < (Of::kIndex + 1) * kDepth; k += 16) {
+            for (I32 k = 0; k < kPanel; k += 16) {
                 constexpr I32 kLeftStep = LeftColumn ? abi::kLineBytes : 2;
                 constexpr I32 kWeightStep = WeightColumn ? abi::kLineBytes : 2;
                 multiply_columns<0>(sums[w][0], a + k * kLeftStep / 16,
                                     b + (w * Columns * abi::kLineBytes + k * kWeightStep) / 16);
             }
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        beside();
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        close_products();
+        wait_for_products<1>();
     }
 
 private:

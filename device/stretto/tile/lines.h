@@ -78,39 +78,27 @@ struct Depth {
     I32 end;
 };
 
-/// One of `Count` slices of a block, each with as many values of k: what is copied, and multiplied, at a time.
-template <I32 Index, I32 Count>
-struct Slice {
-    static constexpr I32 kIndex = Index;
-    static constexpr I32 kCount = Count;
-};
-using Whole = Slice<0, 1>;
+/// Turns of the consumer threads over the pieces of so many lines, a piece each.
+template <class Config, I32 Lines>
+inline constexpr I32 kStageRounds = (Lines * abi::kLineBytes / 16 + Config::kThreads - 1) / Config::kThreads;
 
-/// Pieces of a slice of so many lines, and turns of the consumer threads over them, a piece each.
-template <I32 Lines, class Of = Whole>
-inline constexpr I32 kStagedPieces = Lines* abi::kLineBytes / 16 / Of::kCount;
-template <class Config, I32 Lines, class Of = Whole>
-inline constexpr I32 kStageRounds = (kStagedPieces<Lines, Of> + Config::kThreads - 1) / Config::kThreads;
-
-/// This thread's piece of a slice in one round: its line, and the row and the k of its first element, both from the block's
-/// beginning on. From one round to the next these move by constants, wherever the compiler unrolls. A slice is some pieces of
-/// each line, or of a column operand some lines of each panel.
-template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1, class Of = Whole>
+/// This thread's piece of a block in one round: its line, and the row and the k of its first element. From one round to the
+/// next these move by constants, wherever the compiler unrolls.
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1>
 struct StagedPiece {
     I32 number;
-    I32 piece;
     I32 line;
     I32 row;
     I32 k;
 
     __device__ __forceinline__ explicit StagedPiece(I32 round) {
         const I32 thread = static_cast<I32>(threadIdx.x);
-        const I32 own = static_cast<I32>(threadIdx.x / kPieces);
-        piece = static_cast<I32>(threadIdx.x % kPieces) + (Column ? 0 : Of::kIndex * kPieces);
+        const I32 own = static_cast<I32>(threadIdx.x / 8);
+        const I32 piece = static_cast<I32>(threadIdx.x % 8);
         number = round * Config::kThreads + thread;
         line = round * kLines + own;
-        // Lines of one panel, or of one line of k, in the slice.
-        constexpr I32 kPart = Column ? RowLines * kLineElements<T> / kLineDepth<T, Rows> / Of::kCount : Rows;
+        // Lines of one panel, or of one line of k.
+        constexpr I32 kPart = Column ? RowLines * kLineElements<T> / kLineDepth<T, Rows> : Rows;
         I32 part = 0;
         I32 within = line;
         if constexpr (kPart % kLines == 0) {
@@ -124,11 +112,9 @@ struct StagedPiece {
             within = line % kPart;
         }
         if constexpr (Column) {
-            constexpr I32 kAcross = kLineRows<T, Rows> / kPieceElements<T>;
-            within += Of::kIndex * kPart;
-            line = part * kPart * Of::kCount + within;
-            row = part * kLineRows<T, Rows> + piece % kAcross * kPieceElements<T>;
-            k = within * kLineDepth<T, Rows> + piece / kAcross;
+            constexpr I32 kPieces = kLineRows<T, Rows> / kPieceElements<T>;
+            row = part * kLineRows<T, Rows> + piece % kPieces * kPieceElements<T>;
+            k = within * kLineDepth<T, Rows> + piece / kPieces;
         } else {
             row = within;
             k = part * kLineElements<T> + piece * kPieceElements<T>;
@@ -137,38 +123,36 @@ struct StagedPiece {
 
     /// Its address in the block.
     [[nodiscard]] __device__ __forceinline__ U32 in(U32 block) const {
-        return piece_address(block, line, piece);
+        return piece_address(block, line, static_cast<I32>(threadIdx.x % 8));
     }
 
 private:
-    static constexpr I32 kPieces = Column ? 8 : 8 / Of::kCount;  ///< of a line, in the slice
-    static constexpr I32 kLines = Config::kThreads / kPieces;    ///< of one round
-    static_assert(Of::kCount == 1 || RowLines == 1);
+    static constexpr I32 kLines = Config::kThreads / 8;  ///< of one round
 };
 
-/// Calls body(round, piece) for this thread's pieces of a slice of a block of `Rows` rows.
-template <class Config, class T, I32 Rows, bool Column, I32 RowLines, class Of = Whole, class Body>
+/// Calls body(round, piece) for this thread's pieces of a block of `Rows` rows.
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines, class Body>
 __device__ __forceinline__ void for_each_piece(Body&& body) {
-    constexpr I32 kPieces = kStagedPieces<Rows * RowLines, Of>;
+    constexpr I32 kPieces = Rows * RowLines * abi::kLineBytes / 16;
 #pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines, Of>; ++round) {
-        const StagedPiece<Config, T, Rows, Column, RowLines, Of> piece(round);
+    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines>; ++round) {
+        const StagedPiece<Config, T, Rows, Column, RowLines> piece(round);
         if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
         body(round, piece);
     }
 }
 
-/// Starts the copies of a slice of a block of `Rows` rows, of `RowLines` lines each, into shared memory at `block`; rows from
-/// `rows` on become zero, and so do values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
+/// Starts the copies of a block of `Rows` rows, of `RowLines` lines each, into shared memory at `block`; rows from `rows` on become zero, and so do
+/// values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
 /// same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address; at(0, 0) is one that
 /// may be read. All consumer threads take part.
 template <class Config, class T, I32 Rows, bool Column, I32 Grain, bool Ragged, I32 RowLines = 1,
-          class Of = Whole, class DepthOf, class At>
+          class DepthOf, class At>
 __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& depth, const At& at) {
-    constexpr I32 kPieces = kStagedPieces<Rows * RowLines, Of>;
+    constexpr I32 kPieces = Rows * RowLines * abi::kLineBytes / 16;
 #pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines, Of>; ++round) {
-        const StagedPiece<Config, T, Rows, Column, RowLines, Of> piece(round);
+    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines>; ++round) {
+        const StagedPiece<Config, T, Rows, Column, RowLines> piece(round);
         if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
         const Depth counts = depth(round);
         const I32 row = piece.row;
@@ -188,11 +172,11 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
     }
 }
 
-/// As stage_block, for a slice all of whose rows are there and all of whose k count, in copies of 16 bytes: most blocks are
+/// As stage_block, for a block all of whose rows are there and all of whose k count, in copies of 16 bytes: most blocks are
 /// such, and their copies cost little more than an instruction each.
-template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1, class Of = Whole, class At>
+template <class Config, class T, I32 Rows, bool Column, I32 RowLines = 1, class At>
 __device__ __forceinline__ void stage_whole_block(U32 block, const At& at) {
-    for_each_piece<Config, T, Rows, Column, RowLines, Of>([&](I32, const auto& piece) {
+    for_each_piece<Config, T, Rows, Column, RowLines>([&](I32, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k))
                      : "memory");
@@ -211,9 +195,9 @@ __device__ __forceinline__ void stage_some_pieces(U32 block, const Counts& count
 }
 
 /// As stage_whole_block, where rows for which `counts(round)` does not hold become zero.
-template <class Config, class T, I32 Rows, class Of, class Counts, class At>
+template <class Config, class T, I32 Rows, class Counts, class At>
 __device__ __forceinline__ void stage_whole_rows(U32 block, const Counts& counts, const At& at) {
-    for_each_piece<Config, T, Rows, false, 1, Of>([&](I32 round, const auto& piece) {
+    for_each_piece<Config, T, Rows, false, 1>([&](I32 round, const auto& piece) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(piece.in(block)),
                      "l"(at(piece.row, piece.k)), "r"(counts(round) ? 16 : 0)
                      : "memory");

@@ -20,7 +20,6 @@ public:
     static constexpr int kDown = kRows / 16;
     static constexpr int kAcross = kColumns / 8;
     static constexpr int kRunning = 0;
-    static constexpr int kSlices = 1;
     static constexpr int kShares = Config::kWarps / (kWarpsDown * kWarpsAcross);
     static_assert((Config::kWarps & (Config::kWarps - 1)) == 0 && kShares <= kLineElements<T> / 4);
     static_assert(Config::kWarps % (kWarpsDown * kWarpsAcross) == 0);
@@ -38,12 +37,9 @@ public:
     static __device__ __forceinline__ void publish_copies() {}
     static __device__ __forceinline__ void finish() {}
 
-    /// Calls beside(), then sums += the products of the left block and each weight's over this warp's share: every kShares-th
-    /// group of four k.
-    template <class Of, int Weights, class Beside>
-    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights,
-                                                    const Beside& beside) {
-        beside();
+    /// sums += the products of the left block and each weight's over this warp's share: every kShares-th group of four k.
+    template <int Weights>
+    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
         const I32 lane = static_cast<I32>(threadIdx.x % 32);
         const I32 row = first_row() + lane / 4;
         const I32 column = first_column() + lane % 4 * 2;

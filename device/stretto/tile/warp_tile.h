@@ -52,9 +52,8 @@ class WarpTile {
 public:
     static constexpr int kDown = kRows / 16;
     static constexpr int kAcross = kColumns / 8;
-    /// Slices whose products may still run when `multiply` returns, and slices of a block.
+    /// Blocks of k whose products may still run when `multiply` returns.
     static constexpr int kRunning = 0;
-    static constexpr int kSlices = 1;
     /// Warps that share the values of k of the same results: their sums are added in the order of share().
     static constexpr int kShares = 1;
     static_assert(kRows % 16 == 0 && kColumns % 8 == 0);
@@ -71,11 +70,9 @@ public:
     static __device__ __forceinline__ void publish_copies() {}
     static __device__ __forceinline__ void finish() {}
 
-    /// Calls beside(), then sums += the products of the left block and each weight's, which follow each other.
-    template <class Of, int Weights, class Beside>
-    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights,
-                                                    const Beside& beside) {
-        beside();
+    /// sums += the products of the left block and each weight's, which follow each other.
+    template <int Weights>
+    static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
 #pragma unroll
         for (int w = 0; w < Weights; ++w) multiply(sums[w], left, weights + w * Columns * abi::kLineBytes);
     }
