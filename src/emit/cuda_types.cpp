@@ -50,6 +50,11 @@ std::string element_name(DType type) {
 
 std::string value_name(DType type) { return is_narrow_float(type) ? "float" : element_name(type); }
 
+DType accumulator_type(DType element) {
+    const Domain domain = domain_of(element);
+    return domain == Domain::F64 ? DType::F64 : domain == Domain::F32 ? DType::F32 : DType::I64;
+}
+
 std::string literal(double value, DType type) {
     const double exact = rounded(value, type);
     const std::string domain = value_name(type);

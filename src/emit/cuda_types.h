@@ -18,6 +18,9 @@ enum class Domain : std::uint8_t { I64, F32, F64 };
 /// Variable that holds an element in an expression: narrow floats are held in float.
 [[nodiscard]] std::string value_name(DType type);
 
+/// Type in which elements are summed.
+[[nodiscard]] DType accumulator_type(DType element);
+
 /// Exact, whatever the locale.
 [[nodiscard]] std::string literal(double value, DType type);
 [[nodiscard]] std::string literal(std::int64_t value, DType type);

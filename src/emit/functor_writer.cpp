@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "base/error.h"
 #include "emit/cuda_types.h"
 #include "graph/index_groups.h"
 
@@ -31,6 +33,11 @@ std::string kept(const Statements::EarlyLoad& load, CudaStruct& early, std::stri
 CudaMember constant(const char* name, std::int64_t value) { return {"I32", name, number(value)}; }
 
 CudaMember flag(const char* name, bool value) { return {"bool", name, value ? "true" : "false"}; }
+
+void ensure_small(std::int64_t positions) {
+    ensure(positions <= std::numeric_limits<std::int32_t>::max(),
+           "a region's space exceeds 32-bit positions");
+}
 
 const char* combine_of(ReduceOp op) {
     return op == ReduceOp::Sum ? "SumOf" : op == ReduceOp::Max ? "MaxOf" : "MinOf";

@@ -17,6 +17,9 @@ namespace stretto {
 /// The device's type of how a reduction combines.
 [[nodiscard]] const char* combine_of(ReduceOp op);
 
+/// Positions and coordinates are 32-bit on the device: throws InternalError for a space of more.
+void ensure_small(std::int64_t positions);
+
 /// A coordinate variable, or "0" where it can only be that.
 [[nodiscard]] std::string coordinate(const char* name, std::int64_t extent);
 
