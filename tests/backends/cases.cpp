@@ -44,4 +44,10 @@ std::vector<Case> all_cases() {
     return all;
 }
 
+std::string sizes(const Shape& shape) {
+    std::string text;
+    for (std::int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+    return text;
+}
+
 }  // namespace stretto

@@ -34,7 +34,8 @@ private:
     RegionGraph graph_;
 };
 
-[[nodiscard]] double epsilon(DType type);  ///< Half a unit in the last place, relative.
+[[nodiscard]] double epsilon(DType type);             ///< Half a unit in the last place, relative.
+[[nodiscard]] std::string sizes(const Shape& shape);  ///< As a part of a name: "2x3".
 
 // The conformance suite, by kind of region.
 [[nodiscard]] std::vector<Case> map_cases();
