@@ -142,18 +142,14 @@ __device__ __forceinline__ void for_each_piece(Body&& body) {
     }
 }
 
-/// Starts the copies of a block of `Rows` rows, of `RowLines` lines each, into shared memory at `block`; rows from `rows` on become zero, and so do
-/// values outside of depth(round), the k that count for the thread's row in that round. Those of a column operand are the
-/// same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address; at(0, 0) is one that
-/// may be read. All consumer threads take part.
+/// Starts the copies of a block of `Rows` rows, of `RowLines` lines each, into shared memory at `block`; rows from `rows` on
+/// become zero, and so do values outside of depth(round), the k that count for the thread's row in that round. Those of a
+/// column operand are the same for all rows; they begin at 0 or below unless `Ragged`. `at(row, k)` is an element's address;
+/// at(0, 0) is one that may be read. All consumer threads take part.
 template <class Config, class T, I32 Rows, bool Column, I32 Grain, bool Ragged, I32 RowLines = 1,
           class DepthOf, class At>
 __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& depth, const At& at) {
-    constexpr I32 kPieces = Rows * RowLines * abi::kLineBytes / 16;
-#pragma unroll
-    for (I32 round = 0; round < kStageRounds<Config, Rows * RowLines>; ++round) {
-        const StagedPiece<Config, T, Rows, Column, RowLines> piece(round);
-        if (kPieces % Config::kThreads != 0 && piece.number >= kPieces) break;
+    for_each_piece<Config, T, Rows, Column, RowLines>([&](I32 round, const auto& piece) {
         const Depth counts = depth(round);
         const I32 row = piece.row;
         const I32 k = piece.k;
@@ -165,11 +161,11 @@ __device__ __forceinline__ void stage_block(U32 block, I32 rows, const DepthOf& 
             const I32 skipped = counts.begin - k;
             if (skipped > 0) {
                 copy_rest_of_piece(to, valid > skipped ? at(row, k) : at(0, 0), skipped, valid);
-                continue;
+                return;
             }
         }
         copy_piece<Grain>(to, inside ? at(row, k) : at(0, 0), valid);
-    }
+    });
 }
 
 /// As stage_block, for a block all of whose rows are there and all of whose k count, in copies of 16 bytes: most blocks are
