@@ -34,15 +34,6 @@ private:
     using Early = typename EarlyOf<F>::Type;
     static constexpr int kAhead = groups_ahead<Early>;
 
-    /// What one position, or one group, loads.
-    static __device__ __forceinline__ Early load(const F& f, I32 at) {
-        if constexpr (F::kVector > 1) {
-            return f.load_vector(at);
-        } else {
-            return f.load(at);
-        }
-    }
-
     /// The loads of the next groups are on their way while results are computed and stored.
     template <class Config>
     static __device__ __forceinline__ void store_groups(const F& f, I32 begin, I32 end) {
@@ -76,9 +67,9 @@ private:
             const bool inside = at + i * Step < end;
             if constexpr (F::kGathers) {
                 // No branch stands between the loads of places: they would wait for each other there.
-                early[i] = load(f, inside ? at + i * Step : at);
+                early[i] = EarlyOf<F>::load(f, inside ? at + i * Step : at);
             } else {
-                if (inside) early[i] = load(f, at + i * Step);
+                if (inside) early[i] = EarlyOf<F>::load(f, at + i * Step);
             }
         }
     }

@@ -238,9 +238,9 @@ private:
                 const I32 m = min(m0 + item / Deal::kPerRow, tile.m.end - 1);
                 const I32 n = n0 + item % Deal::kPerRow * F::kVector;
                 if constexpr (F::kRest) {
-                    if (is_whole(n, tile)) early[i] = MatMulTiles::load(f, b, m, n);
+                    if (is_whole(n, tile)) early[i] = EarlyOf<F>::load(f, b, m, n);
                 } else {
-                    early[i] = MatMulTiles::load(f, b, m, min(n, tile.n.end - F::kVector));
+                    early[i] = EarlyOf<F>::load(f, b, m, min(n, tile.n.end - F::kVector));
                 }
             }
         }
@@ -308,15 +308,6 @@ private:
                     body(w, i, 1, j);
                 }
             }
-        }
-    }
-
-    /// What kVector neighbouring results load.
-    static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {
-        if constexpr (F::kVector > 1) {
-            return f.load_vector(b, m, n);
-        } else {
-            return f.load(b, m, n);
         }
     }
 

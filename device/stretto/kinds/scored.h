@@ -198,7 +198,8 @@ private:
 #pragma unroll
             for (I32 i = 0; i < kAhead; ++i) {
                 const I32 item = min(first + i * Config::kThreads, items - 1);
-                early[i] = load(f, task.b, task.rows.begin + item / kPerRow, item % kPerRow * F::kVector);
+                early[i] = EarlyOf<F>::load(f, task.b, task.rows.begin + item / kPerRow,
+                                            item % kPerRow * F::kVector);
             }
 #pragma unroll
             for (I32 i = 0; i < kAhead; ++i) {
@@ -234,14 +235,6 @@ private:
         if (F::kSoftmax && n == 0) f.store_row(task.b, task.rows.begin + m, shares.statistics);
     }
 
-    static __device__ __forceinline__ Early load(const F& f, I32 b, I32 m, I32 n) {
-        if constexpr (F::kVector > 1) {
-            return f.load_vector(b, m, n);
-        } else {
-            return f.load(b, m, n);
-        }
-    }
-
     template <int N>
     static __device__ __forceinline__ void store_group(const F& f, I32 b, I32 m, I32 n, const float (&acc)[N],
                                                        Early& early,
@@ -275,7 +268,7 @@ private:
 #pragma unroll
             for (I32 block = 1; block < Stages<Config>::kAcross; ++block)
                 acc[0] = combine(acc[0], *laid_out<Config>(0, block, m));
-            Early early = load(f, task.b, task.rows.begin + m, 0);
+            Early early = EarlyOf<F>::load(f, task.b, task.rows.begin + m, 0);
             store_group(f, task.b, task.rows.begin + m, 0, acc, early, EarlyOf<F>::uniform(f));
         }
     }

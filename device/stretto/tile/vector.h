@@ -88,12 +88,20 @@ template <class F, bool = (F::kVector > 1)>
 struct EarlyOf {
     using Type = typename F::EarlyVector;
     using Uniform = typename F::Uniform;
+    template <class... At>
+    static __device__ __forceinline__ Type load(const F& f, At... at) {
+        return f.load_vector(at...);
+    }
     static __device__ __forceinline__ Uniform uniform(const F& f) { return f.uniform(); }
 };
 template <class F>
 struct EarlyOf<F, false> {
     using Type = typename F::Early;
     struct Uniform {};
+    template <class... At>
+    static __device__ __forceinline__ Type load(const F& f, At... at) {
+        return f.load(at...);
+    }
     static __device__ __forceinline__ Uniform uniform(const F&) { return {}; }
 };
 
