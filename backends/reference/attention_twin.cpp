@@ -300,6 +300,7 @@ private:
         /// Adds the warps in order and writes one row of results, or of partial results.
         void write(std::int64_t split, std::int64_t row) {
             std::vector<float> out(static_cast<std::size_t>(twin_.width_ + 2), 0.0F);
+            float weight = 0;
             float max = kNoScore;
             for (std::int64_t warp = 0; warp < twin_.warps_; ++warp) {
                 max = std::max(max, states_[warp * rows() + row].max);
@@ -309,13 +310,13 @@ private:
                 if (state.max == kNoScore) continue;
                 const float scale = std::exp(state.max - max);
                 for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] += state.sums[d] * scale;
-                out[twin_.width_ + 1] += state.weight() * scale;
+                weight += state.weight() * scale;
             }
-            out[twin_.width_] = max;
             const bool whole = twin_.splits_ == 1;
-            if (whole) {
-                for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] /= out[twin_.width_ + 1];
+            if (whole || weight != 0) {
+                for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] /= weight;
             }
+            out[twin_.width_] = max + std::log(weight);
             const std::array<std::int64_t, 5> at{b_, head_of(row), query_of(row), 0, 0};
             const std::int64_t first = split * twin_.split_stride_ + twin_.out_.at(at);
             twin_.out_.write_row(first, whole ? twin_.width_ : twin_.width_ + 2, buffers_, workspace_,

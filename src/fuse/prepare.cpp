@@ -11,10 +11,10 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Operations that combine one part of one element: three loads, an exponential and two products.
-constexpr double kCombineOperations = 24;
-/// Parts whose combination a thread holds in registers: three words each.
-constexpr std::int64_t kMostParts = 11;
+/// Operations that combine one part of one element: two loads, an exponential, a product and two sums.
+constexpr double kCombineOperations = 18;
+/// Parts whose combination a thread holds in registers: two words each.
+constexpr std::int64_t kMostParts = 24;
 
 /// How attention's context is split.
 struct Splits {
@@ -58,7 +58,7 @@ Splits choose_splits(const Attention& op, const Machine& machine, std::int64_t a
     return {best, best > 1 && once_us(best) < static_cast<double>(best) * part_us};
 }
 
-/// sum over splits of exp(max_j - M) * sum_j / sum over splits of exp(max_j - M) * weight_j, with M the largest max.
+/// sum over splits of exp(log_j - M) * result_j / sum over splits of exp(log_j - M), with M the largest logarithm.
 Expr combination(ValueId partial, const Attention& op, const Type& type) {
     const auto [batch, heads, queries, context, depth] = op.space;
     const std::int64_t width = depth + 2;
@@ -74,20 +74,17 @@ Expr combination(ValueId partial, const Attention& op, const Type& type) {
     Expr expr;
     std::int32_t largest = -1;
     for (std::int64_t j = 0; j < op.splits; ++j) {
-        const std::int32_t max = expr.load(part(j, depth, 0));
-        largest = j == 0 ? max : expr.apply(Op::Max, {largest, max});
+        const std::int32_t log = expr.load(part(j, depth, 0));
+        largest = j == 0 ? log : expr.apply(Op::Max, {largest, log});
     }
     std::int32_t sum = -1;
     std::int32_t weight = -1;
     for (std::int64_t j = 0; j < op.splits; ++j) {
-        std::int32_t part_sum = expr.load(part(j, 0, 1));
-        std::int32_t part_weight = expr.load(part(j, depth + 1, 0));
         const std::int32_t scale =
             expr.apply(Op::Exp, {expr.apply(Op::Sub, {expr.load(part(j, depth, 0)), largest})});
-        part_sum = expr.apply(Op::Mul, {scale, part_sum});
-        part_weight = expr.apply(Op::Mul, {scale, part_weight});
-        sum = j == 0 ? part_sum : expr.apply(Op::Add, {sum, part_sum});
-        weight = j == 0 ? part_weight : expr.apply(Op::Add, {weight, part_weight});
+        const std::int32_t scaled = expr.apply(Op::Mul, {scale, expr.load(part(j, 0, 1))});
+        sum = j == 0 ? scaled : expr.apply(Op::Add, {sum, scaled});
+        weight = j == 0 ? scale : expr.apply(Op::Add, {weight, scale});
     }
     return extracted(expr, expr.cast(expr.apply(Op::Div, {sum, weight}), type.dtype));
 }

@@ -121,9 +121,9 @@ struct MatMulRegion {
 
 /// Softmax attention. The rows s of the context are dealt to `splits` in blocks of abi::kAttentionBlock rows, round robin. One
 /// split writes its result to out(b, h, q, d). Several write partial results: split j, for each (b, h, q), to
-/// out[j, b, h, q, :] (F32, D + 2 wide) the unnormalized sum over its rows of exp(score - max) * value, then max, then
-/// the sum of exp(score - max) (-inf, 0 where it has no row); `out` is the access of split 0. Coordinates are
-/// [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
+/// out[j, b, h, q, :] (F32, D + 2 wide) the result of its rows alone, then the logarithm of the sum of their exp(score) (0 and
+/// -inf where it has no row), then a 0 that nobody reads, for rows of even length. `out` is the access of split 0.
+/// Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
 struct AttentionRegion {
     std::array<std::int64_t, 5> space{};
     std::int64_t group = 1;

@@ -241,19 +241,21 @@ TEST(Fuse, AMaskedContextIsBoundedByTheLengthThatTheMaskCompares) {
     EXPECT_TRUE(attentions[0]->mask.empty()) << "the length says all of it";
 }
 
-/// Attention of 32 heads over `context` rows of 8 key heads, and the product that takes it.
-RegionGraph attention_and_output(std::int64_t context) {
+/// Attention of 32 heads over `context` rows of key heads, and the product that takes it.
+RegionGraph attention_and_output(std::int64_t context, std::int64_t key_heads = 8) {
     GraphBuilder b;
     const Tensor q = b.input(Role::User, "q", DType::BF16, {1, 32, 1, 64});
-    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, 8, context, 64});
-    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, 8, context, 64});
+    const Tensor k = b.input(Role::State, "k", DType::BF16, {1, key_heads, context, 64});
+    const Tensor v = b.input(Role::State, "v", DType::BF16, {1, key_heads, context, 64});
     const Tensor attended = b.reshape(b.attention(q, k, v, std::nullopt, false, 0.125), {1, 2048});
     b.output(b.linear(attended, b.input(Role::Parameter, "o", DType::BF16, {2048, 2048}), std::nullopt), "y");
     return fused(b);
 }
 
 TEST(Fuse, ALongContextIsSplitAsFarAsRegistersHoldTheParts) {
-    EXPECT_EQ(regions_of<AttentionRegion>(attention_and_output(32768)).at(0)->splits, 11);
+    EXPECT_EQ(regions_of<AttentionRegion>(attention_and_output(32768)).at(0)->splits, 16)
+        << "all workers have a part";
+    EXPECT_EQ(regions_of<AttentionRegion>(attention_and_output(32768, 2)).at(0)->splits, 24);
 }
 
 TEST(Fuse, ManyPartsAreCombinedOnceAndFewByEachReader) {

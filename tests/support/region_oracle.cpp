@@ -134,6 +134,7 @@ public:
                 max = std::max(max, scores[s]);
             }
             Elements out(width + 2, 0.0);
+            double sum = 0;
             for (std::int64_t s = 0; s < context; ++s) {
                 if (scores[s] == -kInfinity) continue;
                 const double p = std::exp(scores[s] - max);
@@ -141,13 +142,13 @@ public:
                     out[d] += p * context_element(region, region.value, region.fresh.value,
                                                   {row[0], row[1], row[2], s, d});
                 }
-                out[width + 1] += p;
+                sum += p;
             }
-            out[width] = max;
-            if (region.splits == 1) {
-                for (std::int64_t d = 0; d < width; ++d) out[d] /= out[width + 1];
-                out.resize(width);
+            if (region.splits == 1 || sum != 0) {
+                for (std::int64_t d = 0; d < width; ++d) out[d] /= sum;
             }
+            out[width] = max + std::log(sum);
+            if (region.splits == 1) out.resize(width);
             const std::int64_t split_stride = batches * heads * queries * (width + 2);
             const std::int64_t first =
                 at[0] * split_stride + *offset_of(region.out.map, {row[0], row[1], row[2], 0, 0});

@@ -184,10 +184,11 @@ public:
             if constexpr (F::kSplits == 1) {
                 f.store(split, pass.b, h, q, d, __fdividef(sum, weight));
             } else {
-                f.store(split, pass.b, h, q, d, sum);
+                // Of parts without a row none counts.
+                f.store(split, pass.b, h, q, d, weight == 0 ? 0 : __fdividef(sum, weight));
                 if (d == 0) {
-                    f.store(split, pass.b, h, q, F::kD, top);
-                    f.store(split, pass.b, h, q, F::kD + 1, weight);
+                    f.store(split, pass.b, h, q, F::kD, top + __logf(weight));
+                    f.store(split, pass.b, h, q, F::kD + 1, 0);
                 }
             }
         }
