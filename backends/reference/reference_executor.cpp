@@ -66,7 +66,16 @@ public:
           twins_(plan_.graph.regions, options.consumer_warps),
           writers_(word_writers(plan_)),
           arena_(plan_),
-          stop_workers_(stop_workers(plan_)) {}
+          stop_workers_(stop_workers(plan_)),
+          written_(plan_.graph.regions.regions.size()) {
+        const RegionGraph& graph = plan_.graph.regions;
+        for (std::size_t i = 0; i < written_.size(); ++i) {
+            for (const Use& use : uses(graph.regions[i])) {
+                const BufferId id(use.access->source);
+                if (use.write && graph[id].role == BufferRole::Arena) written_[i].insert(id);
+            }
+        }
+    }
 
     void run(const Bindings& bindings, void* /*stream*/, const Iterations& iterations) override {
         const std::vector<std::byte*> bases = base_addresses(plan_, bindings, arena_.data());
@@ -87,31 +96,31 @@ private:
         Play play(plan_, &writers_);
         std::vector<std::int64_t> left;  // tasks by region
         for (const Range& tasks : plan_.graph.tasks_of) left.push_back(tasks.end - tasks.begin);
+        std::vector<std::int64_t> writers(bases.size());  // regions by buffer
+        for (const std::set<BufferId>& written : written_) {
+            for (const BufferId id : written) ++writers[id.index()];
+        }
         while (const auto worker = picker.pick(play)) {
             const TaskId task = play.next(*worker).task;
             watch.begin(task, *worker);
             twins_.run(plan_.graph[task], bases, workspace);
             play.complete(*worker);
             const RegionId region = plan_.graph[task].region;
-            if (--left.at(region.index()) == 0 && options_.stored) show(region, bases);
+            if (--left.at(region.index()) > 0 || !options_.stored) continue;
+            for (const BufferId id : written_[region.index()]) {
+                if (--writers[id.index()] == 0) show(region, id, bases);
+            }
         }
         const std::string blocked = play.blocked();
         if (!blocked.empty()) throw RunError("the plan is stuck: no worker can go on" + blocked);
     }
 
-    /// Before the region's readers, and whoever uses the memory again.
-    void show(RegionId region, const std::vector<std::byte*>& bases) const {
-        std::set<BufferId> written;
-        for (const Use& use : uses(plan_.graph.regions[region])) {
-            if (use.write) written.insert(BufferId(use.access->source));
-        }
-        for (const BufferId id : written) {
-            const Buffer& buffer = plan_.graph.regions[id];
-            if (buffer.role != BufferRole::Arena) continue;
-            // Words hold their elements densely here.
-            const auto size = static_cast<std::size_t>(volume(buffer.shape)) * size_of(buffer.dtype);
-            options_.stored(region, id, {bases[id.index()], size});
-        }
+    /// Before whoever uses the memory again.
+    void show(RegionId region, BufferId id, const std::vector<std::byte*>& bases) const {
+        const Buffer& buffer = plan_.graph.regions[id];
+        // Words hold their elements densely here.
+        const auto size = static_cast<std::size_t>(volume(buffer.shape)) * size_of(buffer.dtype);
+        options_.stored(region, id, {bases[id.index()], size});
     }
 
     Plan plan_;
@@ -120,6 +129,7 @@ private:
     Play::Writers writers_;
     Arena arena_;
     StopWorkers stop_workers_;
+    std::vector<std::set<BufferId>> written_;  ///< arena buffers, by region
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ struct ReferenceOptions {
     Order order = Order::TaskNumber;
     std::uint64_t seed = 0;
     std::int32_t consumer_warps = 8;  ///< of the machine that the plan is for: it decides the order of sums
-    /// Unless empty, called when a region is done, for each arena buffer that it writes: the buffer's elements.
+    /// Unless empty, called for each arena buffer when the last of the regions that write it is done: that region, and
+    /// the buffer's elements.
     std::function<void(RegionId, BufferId, std::span<const std::byte>)> stored{};
 };
 

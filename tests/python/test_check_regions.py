@@ -1,5 +1,7 @@
 """Regions beside the operations of PyTorch that they compute."""
 
+import re
+
 import stretto
 import torch
 from stretto.check_regions import check_regions
@@ -41,6 +43,27 @@ def test_the_first_region_that_is_off_is_the_one_with_the_fault():
     assert first.operation in ("softmax", "mul", "linear_1")
     assert abs(first.error - 0.01) < 1e-3
     assert "in float64, eager is" in str(first)
+
+
+def test_a_tensor_that_several_regions_write_is_compared_when_it_is_whole():
+    class Joined(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.second, self.third = (torch.nn.Linear(32, 32) for _ in range(3))
+
+        def forward(self, x):
+            return torch.softmax(self.third(torch.cat([self.first(x), self.second(x.cos())])), dim=0)
+
+    step = stretto.compile(Joined(), (X,))
+    values = step.region_values(X)
+    joined = re.search(r'buffer (b\d+) = arena "(.*cat.*)" : f32\[48, 32\]', step.plan)
+    assert step.plan.count(f"store {joined[1]} ") == 2
+    assert [value.buffer for value in values].count(joined[2]) == 1
+    assert all(value.value.isfinite().all() for value in values)
+    checks = check_regions(values, stretto.export(Joined(), (X,)), Joined().state_dict(), [X])
+    assert "cat" in {check.operation for check in checks}
+    assert not any(check.is_off for check in checks)
 
 
 def test_values_are_those_of_a_run_on_copies():
