@@ -27,6 +27,21 @@ bool rounds_itself(const ExprNode& last, DType result) {
     return (arithmetic || last.op == Op::Select) && is_narrow_float(result) && last.type == DType::F32;
 }
 
+/// Is the node's value empty, or each of its elements a sum of nothing?
+bool is_of_nothing(const Node& node) {
+    const std::int64_t count = volume(node.type.shape);
+    if (const auto* reduce = std::get_if<Reduce>(&node.op)) return count * volume(reduce->extents) == 0;
+    if (const auto* product = std::get_if<Contract>(&node.op)) return count * product->space[3] == 0;
+    if (const auto* attention = std::get_if<Attention>(&node.op)) return count * attention->space[3] == 0;
+    return count == 0 && std::holds_alternative<Pointwise>(node.op);
+}
+
+Pointwise filled(double value, DType dtype) {
+    Pointwise node;
+    node.expr.constant(value, dtype);
+    return node;
+}
+
 }  // namespace
 
 void GraphBuilder::fail(std::string_view what) const {
@@ -37,6 +52,8 @@ void GraphBuilder::fail(std::string_view what) const {
 }
 
 Tensor GraphBuilder::add(Node node) {
+    // So that nobody reads what has no elements: index maps and tiles divide by extents.
+    if (is_of_nothing(node)) node.op = filled(0, node.type.dtype);
     node.source = source_;
     graph_.nodes.push_back(std::move(node));
     const Type& type = graph_.nodes.back().type;
@@ -62,9 +79,7 @@ Tensor GraphBuilder::constant(std::string name, DType dtype, Shape shape, std::v
 }
 
 Tensor GraphBuilder::full(Shape shape, double value, DType dtype) {
-    Expr expr;
-    expr.constant(value, dtype);
-    return add({{dtype, std::move(shape)}, Pointwise{std::move(expr)}, {}});
+    return add({{dtype, std::move(shape)}, filled(value, dtype), {}});
 }
 
 Tensor GraphBuilder::arange(std::int64_t count, double start, double step, DType dtype) {

@@ -22,7 +22,8 @@ constexpr std::int64_t kLongOuter = 4'096;
 
 /// The number of parts, a divisor of `count`, in which an outer dimension is reduced: the fewest that are not long.
 std::int64_t parts_of_outer(std::int64_t count) {
-    for (std::int64_t parts = (count + kLongOuter - 1) / kLongOuter; parts * kWarp <= count; ++parts) {
+    const std::int64_t fewest = std::max<std::int64_t>((count + kLongOuter - 1) / kLongOuter, 1);
+    for (std::int64_t parts = fewest; parts * kWarp <= count; ++parts) {
         if (count % parts == 0) return parts;
     }
     return 1;
@@ -72,7 +73,7 @@ Tensor GraphBuilder::reduce(ReduceOp op, const Tensor& x, std::vector<int> dims,
         if (reduced[d]) extents.push_back(shape[d]);
     }
     if (extents.empty()) return cast(x, result);
-    if (op != ReduceOp::Sum && volume(extents) == 0) {
+    if (op != ReduceOp::Sum && volume(extents) == 0 && volume(kept) > 0) {
         fail(fmt::format("the maximum or minimum of nothing: shape {}", to_text(shape)));
     }
     if (volume(extents) == 1) return cast(reshape(x, keep_dim ? with_ones : kept), result);

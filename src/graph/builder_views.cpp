@@ -59,6 +59,7 @@ Tensor GraphBuilder::reshape(const Tensor& x, Shape shape) {
         fail(fmt::format("shape {} does not hold the {} elements of shape {}", to_text(shape), count,
                          to_text(x.shape())));
     }
+    if (count == 0) return full(std::move(shape), 0, x.dtype);
     if (auto map = reshaped(x.map, shape)) return {x.value, std::move(*map), x.dtype};
     const Tensor dense = copied(x);
     return {dense.value, identity_map(shape), x.dtype};

@@ -3,6 +3,7 @@ import stretto
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
 
 def close_to_float64(function, *inputs, factor=1.5, machine=None):
@@ -219,3 +220,36 @@ def test_a_view_that_starts_between_two_groups_of_neighbours_is_an_input_too():
     whole = torch.randn(65537, device="cuda")
     step = stretto.compile(lambda x: x * 2, (whole[1:],))
     assert torch.equal(step(whole[1:]), whole[1:] * 2)
+
+
+def index_add(x, places, rows):
+    return x.index_add(0, places, rows)
+
+
+NO_ROWS = torch.zeros(0, dtype=torch.long)
+OF_NOTHING = {
+    "element by element": (lambda x: x * 2 + 1, (torch.randn(0, 32),)),
+    "sum of no rows": (lambda x: x.sum(0), (torch.randn(0, 32),)),
+    "mean of nothing": (lambda x: x.mean(), (torch.randn(0, 32),)),
+    "norm": (lambda x: F.layer_norm(x.softmax(1), (32,)), (torch.randn(0, 32),)),
+    "product of no rows": (lambda x, w: F.linear(x, w), (torch.randn(2, 0, 32), torch.randn(8, 32))),
+    "product of no terms": (lambda x, y: x @ y, (torch.randn(2, 3, 0), torch.randn(2, 0, 4))),
+    "attention of no queries": (
+        F.scaled_dot_product_attention,
+        (torch.randn(1, 2, 0, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)),
+    ),
+    "attention to nothing": (
+        F.scaled_dot_product_attention,
+        (torch.randn(1, 2, 3, 8), torch.randn(1, 2, 0, 8), torch.randn(1, 2, 0, 8)),
+    ),
+    "joined": (lambda x, y: torch.cat([x, y]) + 1, (torch.randn(0, 4), torch.randn(3, 4))),
+    "added nowhere": (index_add, (torch.randn(5, 4), NO_ROWS, torch.randn(0, 4))),
+    "loss of no rows": (F.cross_entropy, (torch.randn(0, 7), NO_ROWS)),
+}
+
+
+@pytest.mark.parametrize("case", OF_NOTHING)
+def test_tensors_without_elements_give_what_pytorch_gives(case):
+    function, inputs = OF_NOTHING[case]
+    found = stretto.compile(function, inputs)(*inputs)
+    torch.testing.assert_close(found, function(*inputs), equal_nan=True)
