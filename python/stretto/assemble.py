@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,7 +38,10 @@ def traced(function: Callable[..., Sequence[Tensor]], operands: Sequence[Tensor]
     plain.graph.eliminate_dead_code()
     plain.recompile()
     pure = torch.func.functionalize(plain, remove="mutations")
-    return make_fx(pure, decomposition_table=_table(), tracing_mode="fake")(*operands)
+    graph_module = make_fx(pure, decomposition_table=_table(), tracing_mode="fake")(*operands)
+    for node in graph_module.graph.find_nodes(op="call_function", target=operator.getitem):
+        node.meta.setdefault("val", None)  # results that an operation was not asked for
+    return graph_module
 
 
 @functools.cache

@@ -98,7 +98,7 @@ def trace(
         raise
     except Exception as error:
         raise UserError(
-            f"PyTorch cannot export this model: {_first_line(error)}\n"
+            f"PyTorch cannot export this model: {first_line(error)}\n"
             "  stretto needs one graph with static shapes; for PyTorch's whole report run\n"
             "  torch.export.export(model, args, strict=False)"
         ) from error
@@ -253,7 +253,8 @@ def _serialized(program: ExportedProgram) -> bytes:
     return artifact.exported_program
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of its message; its class where it has none."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 

@@ -54,6 +54,8 @@ def compile(
     captured = capture(program)
     device = _device_of(program)
     backend = backend or ("cuda" if device.type == "cuda" else "cpu")
+    if backend not in ("cuda", "cpu", "reference"):
+        raise UserError(f"unknown backend {backend!r}; known: reference, cpu, cuda")
     if (backend == "cuda") != (device.type == "cuda"):
         raise UserError(
             f"backend {backend!r} cannot run tensors on {device}\n"

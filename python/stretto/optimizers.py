@@ -9,7 +9,7 @@ does; its state has the same names.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 
 from .errors import InputTypeError, UserError
+from .model_tensors import listed
 
 State = dict[str, Tensor]
 #: A value, or a function of the number of updates done before (an int64 tensor of one element).
 Setting = float | Callable[[Tensor], Tensor]
 #: Which parameters: a predicate of name and tensor, or a collection of names.
 Selection = Callable[[str, Tensor], bool] | Sequence[str]
+_SELECTION = "params are names as in model.named_parameters(), or a function of name and parameter"
 #: (parameter, gradient, state, settings) -> (new parameter, new state)
 Rule = Callable[[Tensor, Tensor, State, "Settings"], tuple[Tensor, State]]
 
@@ -91,6 +93,13 @@ class Optimizer:
                     f"a group of the optimizer has the keys {sorted(group)}\n"
                     f"  it needs 'params', and may change {', '.join(self.settings)}"
                 )
+        for settings in self.group_settings():
+            for key, value in settings.items():
+                if not callable(value) and not isinstance(value, int | float):
+                    raise InputTypeError(
+                        f"setting {key!r} of the optimizer is a {type(value).__name__}\n"
+                        "  it must be a number, or a function of the number of updates done before (a tensor)"
+                    )
 
     def group_settings(self) -> list[dict[str, Setting]]:
         """The settings of every group; the defaults come first."""
@@ -120,6 +129,21 @@ class Optimizer:
 def selects(selection: Selection, name: str, parameter: Tensor) -> bool:
     """Is the parameter `name` in the selection?"""
     return selection(name, parameter) if callable(selection) else name in selection
+
+
+def check_selections(optimizers: Sequence[Optimizer], names: Collection[str]) -> None:
+    """Raises UserError where an optimizer or a group lists names that no parameter in `names` has."""
+    for optimizer in optimizers:
+        for selection in (optimizer.params, *(group["params"] for group in optimizer.groups)):
+            if selection is None or callable(selection):
+                continue
+            if isinstance(selection, str):
+                raise InputTypeError(f"the optimizer's params are the string {selection!r}\n  {_SELECTION}")
+            unknown = [name for name in selection if name not in names]
+            if unknown:
+                raise UserError(
+                    f"the model has no such parameters: {listed(unknown)}\n  the optimizer's {_SELECTION}"
+                )
 
 
 def as_optimizers(optimizer: Optimizer | Sequence[Optimizer]) -> tuple[Optimizer, ...]:

@@ -157,8 +157,8 @@ class Training:
             if not self._has_started:
                 self._reports.put(_End(None))
             return
-        self._has_started = True
         self._update.begin_training(self)
+        self._has_started = True
         if self._copies is not None:
             self._copies.wait_stream(self._stream)  # the ring's memory may have been used before
         self._reader.start()

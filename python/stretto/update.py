@@ -13,8 +13,9 @@ from .capture import split_inputs
 from .compiler import compile
 from .errors import UserError
 from .memory import check_programs, check_state
+from .model_tensors import ModelTensors
 from .objective import Objective, capture_objective
-from .optimizers import Optimizer, as_optimizers
+from .optimizers import Optimizer, as_optimizers, check_selections
 from .step import Step
 from .torch_state import check_same_shapes, load_optimizer_state, optimizer_state
 from .training import Training
@@ -66,6 +67,7 @@ def compile_update(
     if accumulate and updates_per_launch > 1:
         raise UserError("an update of microbatches is a launch of its own: leave out updates_per_launch")
     optimizers = as_optimizers(optimizer)
+    check_selections(optimizers, {name for name, _ in model.named_parameters(remove_duplicate=False)})
     recipe = Recipe(optimizers, accumulate, loss_scale, average_decay, updates_per_launch, skip_non_finite)
     captured = capture_objective(model, objective, args, kwargs, compute_dtype)
     if not captured.parameters:
@@ -91,7 +93,8 @@ class Update:
     update.
 
     The model's parameters and buffers are the update's own state: they have the new values after a call.
-    Do not replace them by other tensors (`model.to`), which the update would not see.
+    A call raises UserError, and changes nothing, where parameters were replaced by other tensors (`model.to`)
+    or modules, tied, frozen or unfrozen since the update was compiled.
     """
 
     def __init__(
@@ -109,6 +112,8 @@ class Update:
         self._state = state
         self._step = step
         self._part = part
+        held = [name.removeprefix("model.") for name in state if name.startswith("model.")]
+        self._tensors = ModelTensors(model, held)
         self._norm: Tensor | None = None
         self._training: Training | None = None
         if step.device.type == "cuda":
@@ -128,7 +133,7 @@ class Update:
                 "  call update.many with stacked batches or update.train with an iterator of them, "
                 "or compile it without updates_per_launch"
             )
-        self._check_idle()
+        self._check_ready()
         loss, *norm = self._step(*args, **kwargs)
         self._norm = norm[0] if norm else None
         return loss
@@ -140,7 +145,7 @@ class Update:
         Raises UserError where the update was compiled for one batch.
         """
         self._check_several()
-        self._check_idle()
+        self._check_ready()
         _, *norm = self._step.repeat(self._recipe.updates_per_launch, *args, **kwargs)
         self._norm = norm[0] if norm else None
         return self._state["losses"].to(self._step.device, copy=True, non_blocking=True)
@@ -161,7 +166,7 @@ class Update:
         finite, unless the update skips it: all of them behind the reports of the updates before.
         """
         self._check_several()
-        self._check_idle()
+        self._check_ready()
         return Training(self, batches, updates)
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -172,6 +177,7 @@ class Update:
         """
         if self._part is None:
             raise UserError("this update takes one batch at a time\n  compile it with accumulate=True")
+        self._check_ready()
         return self._part(*args, **kwargs)[0]
 
     @property
@@ -188,7 +194,7 @@ class Update:
         """Leaves the state to `training`. Raises UserError where another one has it."""
         if self._training is not None:
             raise UserError(_TRAINS_ALREADY)
-        self._check_idle()
+        self._check_ready()
         self._training = training
 
     def end_training(self) -> None:
@@ -310,15 +316,14 @@ class Update:
                 "a launch of this update takes one batch\n  compile it with updates_per_launch=..."
             )
 
+    def _check_ready(self) -> None:
+        self._check_idle()
+        self._tensors.check_trained()
+
     def _check_idle(self) -> None:
-        name, parameter = next(iter(self._parameters.items()))
-        if parameter.data_ptr() != self._state[f"model.{name}"].data_ptr():
-            raise UserError(
-                f"the model's parameters are others now than those of the update ({name} for one)\n"
-                "  move or convert the model before compile_update, not after it"
-            )
         if self._training is not None and not self._training.is_between_updates:
             raise UserError(_TRAINS_ALREADY)
+        self._tensors.check_places()
 
     def _named(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): t for name, t in self._state.items() if name.startswith(prefix)}

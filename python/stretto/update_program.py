@@ -24,7 +24,9 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from .assemble import assemble, leaf_names, traced
-from .errors import UserError
+from .capture import first_line
+from .errors import InputTypeError, UserError
+from .model_tensors import listed
 from .objective import CapturedObjective
 from .optimizers import Optimizer, Settings, selects
 
@@ -55,6 +57,16 @@ class Recipe:
     average_decay: float | None = None
     updates_per_launch: int = 1
     skip_non_finite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.loss_scale is not None and not isinstance(self.loss_scale, LossScale):
+            raise InputTypeError(
+                f"loss_scale is a {type(self.loss_scale).__name__}\n  pass stretto.LossScale(initial=...)"
+            )
+        if self.average_decay is not None and not 0 <= self.average_decay < 1:
+            raise UserError(f"average_decay is {self.average_decay}, it must be at least 0 and less than 1")
+        if self.updates_per_launch < 1:
+            raise UserError(f"updates_per_launch is {self.updates_per_launch}, it must be at least 1")
 
     @property
     def measures_norm(self) -> bool:
@@ -153,7 +165,16 @@ def export_update(
 
     operands = [tensor.detach() for tensor in state.values()] + [batch[at] for at in positions]
     inputs = leaf_names(objective.signature, args, kwargs)
-    return assemble(traced(flat, operands), state, changed, args, kwargs, inputs)
+    try:
+        return assemble(traced(flat, operands), state, changed, args, kwargs, inputs)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"PyTorch cannot trace this update: {first_line(error)}\n"
+            "  loss, gradients, schedules and optimizer must be one graph with static shapes, "
+            "without branches on values"
+        ) from error
 
 
 def _taken(stacked: Tensor, turn: Tensor) -> Tensor:
@@ -172,11 +193,13 @@ def _gradients(
         total, weight = objective(leaves | frozen | buffers, batch, values["draws"], values["seed"])
         total = total.reshape(())
         scaled = total * values["scale"].to(total.dtype) if recipe.loss_scale else total
-        found = torch.autograd.grad(scaled, list(leaves.values()), allow_unused=True)
+        found: Sequence[Tensor | None] = [None] * len(leaves)
+        if scaled.requires_grad:
+            found = torch.autograd.grad(scaled, list(leaves.values()), allow_unused=True)
     missing = [name for name, gradient in zip(leaves, found, strict=True) if gradient is None]
     if missing:
         raise UserError(
-            f"the loss does not depend on these parameters: {_listed(missing)}\n"
+            f"the loss does not depend on these parameters: {listed(missing)}\n"
             "  use them in the objective, or freeze them: parameter.requires_grad_(False)"
         )
     gradients = dict(zip(leaves, found, strict=True))
@@ -287,7 +310,15 @@ def _settings(optimizer: Optimizer, number: int, values: Tensors) -> list[Settin
 
 
 def _setting(value: Any, name: str, values: Tensors) -> Tensor:
-    return value(values["step"]).double() if callable(value) else values[name]
+    if not callable(value):
+        return values[name]
+    scheduled = value(values["step"])
+    if not isinstance(scheduled, Tensor):
+        raise InputTypeError(
+            f"the schedule of {name.split('.')[-1]!r} returned a {type(scheduled).__name__}\n"
+            "  compute it from its argument with torch operations: a schedule runs on the device"
+        )
+    return scheduled.double()
 
 
 def _next_scale(rule: LossScale, values: Tensors, finite: Tensor) -> Tensors:
@@ -298,8 +329,3 @@ def _next_scale(rule: LossScale, values: Tensors, finite: Tensor) -> Tensors:
         "scale": torch.where(finite, grown, scale * rule.backoff),
         "good_steps": torch.where(finite & ~grows, good, 0),
     }
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

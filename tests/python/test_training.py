@@ -210,6 +210,17 @@ def test_an_update_that_trains_leaves_its_state_to_the_training(update):
     assert refused
 
 
+def test_training_that_could_not_begin_can_be_stopped(update):
+    training = update.train(batches(1))
+    with_other = update.train(endless())
+    for _ in with_other:
+        with pytest.raises(stretto.UserError, match="the update trains with other batches now"):
+            list(training)
+        training.stop()
+        break
+    assert list(training) == []
+
+
 def test_training_needs_a_launch_of_several_updates(single):
     with pytest.raises(stretto.UserError, match="compile it with updates_per_launch"):
         single.train(batches(1))

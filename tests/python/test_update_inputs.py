@@ -1,26 +1,12 @@
-"""Dropout, batch norm, frozen parameters, and what a compiled update says to input that does not fit."""
+"""What models bring along: dropout, batch norm, frozen and tied parameters, values that are not finite."""
 
 import copy
 import math
 
-import pytest
 import stretto
 import torch
 from torch.nn import functional as F
-from update_models import batches, eager_losses, mlp, squared_error
-
-BATCH = batches(1)[0]
-
-
-def compiled(model, objective=squared_error, **options):
-    options = {"optimizer": stretto.SGD(lr=0.1), "example": BATCH} | options
-    return stretto.compile_update(model, objective, **options)
-
-
-def message(error, call):
-    with pytest.raises(error) as caught:
-        call()
-    return str(caught.value)
+from update_models import BATCH, batches, compiled, eager_losses, mlp, normalized, squared_error
 
 
 class Dropped(torch.nn.Module):
@@ -78,13 +64,6 @@ def test_dropout_is_off_in_evaluation_mode():
     assert update().item() == 64 * 64
 
 
-def normalized(seed=0):
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(
-        torch.nn.Linear(32, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 32)
-    )
-
-
 def test_statistics_of_a_batch_norm_move_as_in_pytorch():
     model = normalized()
     eager = copy.deepcopy(model)
@@ -114,94 +93,6 @@ def gradients_of_trained(model):
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     found = torch.autograd.grad(squared_error(model, *BATCH), list(trained.values()))
     return dict(zip(trained, found, strict=True))
-
-
-def test_a_model_with_nothing_to_train_is_refused():
-    model = mlp().requires_grad_(False)
-    assert "no parameter that requires a gradient" in message(stretto.UserError, lambda: compiled(model))
-
-
-def test_parameters_without_a_gradient_are_named():
-    model = mlp()
-    model.unused = torch.nn.Linear(3, 3)
-
-    def without_unused(model, x, y):
-        for layer in list(model)[:-1]:
-            x = layer(x)
-        return F.mse_loss(x, y)
-
-    text = message(stretto.UserError, lambda: compiled(model, without_unused))
-    assert "the loss does not depend on these parameters: unused.weight, unused.bias" in text
-    assert "requires_grad_(False)" in text
-
-
-def test_an_objective_without_a_scalar_loss_is_refused():
-    text = message(stretto.UserError, lambda: compiled(mlp(), lambda model, x, y: (model(x) - y).square()))
-    assert "the objective must return its loss" in text
-    assert "shape (16, 32)" in text
-
-
-def test_something_else_than_an_optimizer_is_refused():
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    text = message(stretto.InputTypeError, lambda: compiled(model, optimizer=optimizer))
-    assert "pass stretto.AdamW" in text
-
-
-def test_a_parameter_of_no_optimizer_is_named():
-    optimizer = stretto.SGD(lr=0.1, params=["0.weight"])
-    assert "no optimizer selects parameter '0.bias'" in message(
-        stretto.UserError, lambda: compiled(mlp(), optimizer=optimizer)
-    )
-
-
-@pytest.fixture(scope="module")
-def update():
-    return compiled(mlp())
-
-
-WRONG = {
-    "a larger batch": (
-        lambda x, y: (torch.cat([x, x]), torch.cat([y, y])),
-        stretto.UserError,
-        "has shape (32, 32)",
-    ),
-    "other features": (lambda x, y: (x[:, :8], y), stretto.UserError, "compiled for (16, 32)"),
-    "another dtype": (lambda x, y: (x.double(), y), stretto.InputTypeError, "input 'x' is torch.float64"),
-    "another device": (lambda x, y: (x.to("meta"), y), stretto.InputTypeError, "is on meta"),
-    "no tensor": (lambda x, y: (x, 3.0), stretto.InputTypeError, "input 'y' is a float"),
-    "too few": (lambda x, y: (x,), stretto.UserError, "differ in structure"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_a_batch_that_does_not_fit_is_refused_and_changes_nothing(update, case):
-    change, error, text = WRONG[case]
-    before = {name: tensor.clone() for name, tensor in update.state.items()}
-    assert text in message(error, lambda: update(*change(*BATCH)))
-    assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())
-
-
-def assert_refused(update, error, text, call):
-    """The error is raised, and nothing has changed."""
-    before = {name: tensor.clone() for name, tensor in update.state.items()}
-    assert text in message(error, call)
-    assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())
-
-
-def test_a_microbatch_that_does_not_fit_is_refused_and_adds_nothing():
-    update = compiled(mlp(), accumulate=True)
-    update.accumulate(*BATCH)
-    x, y = BATCH
-    assert_refused(update, stretto.UserError, "has shape (8, 32)", lambda: update.accumulate(x[:8], y[:8]))
-
-
-def test_a_model_that_was_converted_is_refused():
-    model = mlp()
-    update = compiled(model)
-    model.bfloat16()
-    text = "the model's parameters are others now than those of the update (0.weight for one)"
-    assert_refused(update, stretto.UserError, text, lambda: update(*BATCH))
 
 
 class Tied(torch.nn.Module):
@@ -250,40 +141,3 @@ def test_an_update_that_is_not_finite_can_leave_everything_as_it_is():
     assert changed == {"draws"}
     assert [math.isfinite(report.loss) for report in update.train([BATCH])] == [True]
     assert update.count == 2
-
-
-def test_microbatches_need_an_update_compiled_for_them(update):
-    assert "accumulate=True" in message(stretto.UserError, lambda: update.accumulate(*BATCH))
-
-
-def test_an_unknown_setting_is_refused_with_those_that_exist(update):
-    text = message(stretto.UserError, lambda: update.set(rate=0.1))
-    assert "'rate' is no setting" in text
-    assert "lr, weight_decay" in text
-
-
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(update):
-    before = {name: tensor.clone() for name, tensor in update.state.items()}
-    state = update.state_dict()
-    assert "has no optimizers" in message(
-        stretto.UserError,
-        lambda: update.load_state_dict({"model": state["model"], "update": state["update"]}),
-    )
-    other = compiled(mlp(), optimizer=stretto.AdamW()).state_dict()
-    mixed = other | {"update": state["update"] | {"scale": torch.ones(())}}
-    assert "differ in scale" in message(stretto.UserError, lambda: update.load_state_dict(mixed))
-    changed = {name: tensor + 1 for name, tensor in state["model"].items()}
-    wider = state | {"model": changed | {"2.bias": torch.zeros(33)}}
-    assert "does not fit the model: 2.bias (33,)" in message(
-        stretto.UserError, lambda: update.load_state_dict(wider)
-    )
-    del changed["0.weight"]
-    fewer = state | {"model": changed}
-    assert "does not fit the model: 0.weight (missing)" in message(
-        stretto.UserError, lambda: update.load_state_dict(fewer)
-    )
-    longer = state | {"update": state["update"] | {"step": torch.zeros(2, dtype=torch.long)}}
-    assert "does not fit the update: step (2,)" in message(
-        stretto.UserError, lambda: update.load_state_dict(longer)
-    )
-    assert all(torch.equal(before[name], tensor) for name, tensor in update.state.items())

@@ -29,6 +29,22 @@ def batches(count, rows=16, width=32, seed=1):
     return [tuple(torch.randn(rows, width, generator=generator) for _ in range(2)) for _ in range(count)]
 
 
+def normalized(seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(
+        torch.nn.Linear(32, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 32)
+    )
+
+
+BATCH = batches(1)[0]
+
+
+def compiled(model, objective=squared_error, **options):
+    """An update of one batch, by SGD unless the options say otherwise."""
+    options = {"optimizer": stretto.SGD(lr=0.1), "example": BATCH} | options
+    return stretto.compile_update(model, objective, **options)
+
+
 def widened(batch):
     return tuple(x.double() if x.is_floating_point() else x for x in batch)
 
