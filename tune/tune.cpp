@@ -155,7 +155,7 @@ std::vector<PlanOptions> neighbours(const PlanOptions& options, const Machine& m
     if (options.words) vary(&PlanOptions::words_up_to, 0.5, 1.0, 2.0, 4.0);
     vary(&PlanOptions::recompute_up_to, 0.25, 0.5, 1.0, 2.0, 4.0);
     vary(&PlanOptions::attention_splits, 0, 1, 2, 4, 8);
-    vary(&PlanOptions::product_parts, 1, 4, 16);
+    vary(&PlanOptions::product_parts, 1, 4, 32);
     vary(&PlanOptions::task_panels, 1, 2, 4);
     std::set<std::int32_t> workers{machine.workers * 31 / 32, machine.workers * 3 / 4, machine.workers / 2};
     workers.erase(0);

@@ -18,7 +18,7 @@ struct PlanOptions {
     double recompute_up_to = 1;  ///< values are computed again where that costs less than so many hand-offs
     std::int32_t workers = 0;    ///< that the plan uses; 0: all of the machine's
     std::int32_t attention_splits = 0;  ///< parts of attention's context; 0: as many as take the least time
-    std::int32_t product_parts = 16;    ///< parts of k, at most, of a product of many rows
+    std::int32_t product_parts = 32;    ///< parts of k, at most, of a product that does not stream
     std::int32_t task_panels = 1;       ///< panels of weights, at least, of a product's task
     bool operator==(const PlanOptions&) const = default;
 };

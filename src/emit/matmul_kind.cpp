@@ -56,6 +56,7 @@ public:
                 kind_.task_template = "MatMulWide";
                 kind_.functor.constants.push_back(flag("kWeightColumn", lie->column));
                 kind_.functor.constants.push_back(constant("kColumns", region.tile.columns));
+                kind_.functor.constants.push_back(flag("kConstant", has_constant_weights(region)));
                 add_addresses(region);
             } else if (!region.streamed) {
                 add_weights(region);
@@ -76,6 +77,13 @@ public:
     }
 
 private:
+    [[nodiscard]] bool has_constant_weights(const MatMulRegion& region) const {
+        return std::all_of(region.weights.begin(), region.weights.end(), [&](const Access& weight) {
+            const BufferRole role = graph_.buffers.at(static_cast<std::size_t>(weight.source)).role;
+            return role == BufferRole::Parameter || role == BufferRole::Constant;
+        });
+    }
+
     /// What a product of many rows copies as it lies in memory.
     void add_operands(const MatMulRegion& region) {
         const Access* left = plain_left_side(region);

@@ -19,6 +19,10 @@ constexpr std::int64_t kPartMultiple = 64;
 constexpr double kAloneSpeed = 1.3;
 /// Pieces of rows, each on a cache line of its own, that a worker reads in a microsecond: measured on an H200.
 constexpr double kLines = 350;
+/// Elements of the left side that a worker stages in a microsecond: measured on an H200.
+constexpr double kStaged = 1500;
+/// Parts of a sum that are on their way together.
+constexpr double kPartsAhead = 8;
 /// What a task costs besides its product, in units of Machine::load_latency_us: staging the left side, the first and the last
 /// loads.
 constexpr double kEnds = 4;
@@ -51,13 +55,13 @@ double time_of(const MatMulRegion& region, const Machine& machine, std::int64_t 
     const double bytes =
         static_cast<double>(depth * columns) * weights * static_cast<double>(size_of(region.a_type));
     const auto rows = static_cast<double>(std::min(m, kMostRows));
-    const double staged = rows * static_cast<double>(depth) * static_cast<double>(region.a.nodes.size());
-    const double each =
-        machine.task_us + kEnds * machine.load_latency_us + bytes / speed + staged / machine.flops;
+    const double staged = rows * static_cast<double>(depth);
+    const double each = machine.task_us + kEnds * machine.load_latency_us + bytes / speed + staged / kStaged;
     const double product = std::ceil(tasks / machine.workers) * each;
     if (parts == 1) return product;
     const double sums = 4 * weights * static_cast<double>(batch * m * n * parts);
-    return product + machine.counter_us + machine.task_us + machine.load_latency_us +
+    const double rounds = std::ceil(static_cast<double>(parts) / kPartsAhead);
+    return product + machine.counter_us + machine.task_us + rounds * machine.load_latency_us +
            2 * sums / machine.bandwidth;
 }
 

@@ -248,6 +248,13 @@ Case in_parts(Case whole, std::int64_t depth) {
     return whole;
 }
 
+/// A product, as `plain` makes it, whose weights may change from one iteration to the next.
+Case with_weights_as_state(Case whole) {
+    whole.graph.buffers.at(1).role = BufferRole::State;
+    whole.name += "_of_state";
+    return whole;
+}
+
 /// Tails in m, n and k; operands that lie in 16-byte pieces, in smaller ones, and element by element.
 /// Weights read from global memory 16 bytes at a time: one to nine rows; whole batches of loads, and such that end within; sums
 /// shorter than a batch, and than the lanes; parts of k; statistics.
@@ -262,7 +269,11 @@ void add_wide(std::vector<Case>& cases) {
     cases.push_back(in_columns(plain(Weights::Transposed, DType::F32, {3, 1, 132, 5}), 128));
     cases.push_back(in_columns(plain(Weights::Transposed, DType::F16, {1, 1, 264, 333}), 256));
     cases.push_back(in_columns(plain(Weights::Transposed, DType::BF16, {1, 1, 192, 1300}), 64));
+    cases.push_back(in_columns(plain(Weights::Transposed, DType::BF16, {1, 1, 128, 2310}), 128));
     cases.push_back(in_parts(in_columns(plain(Weights::Transposed, DType::BF16, {1, 1, 72, 520}), 16), 64));
+    const Case narrow = with_weights_as_state(plain(Weights::Transposed, DType::BF16, {1, 1, 128, 2310}));
+    cases.push_back(in_columns(narrow, 64));
+    cases.push_back(with_weights_as_state(plain(Weights::Direct, DType::F32, {1, 3, 21, 768})));
     for (const std::int64_t k : {4, 12, 64, 256, 768, 1028, 3072})
         cases.push_back(plain(Weights::Direct, DType::F32, {1, 1, 21, k}));
     for (const std::int64_t k : {8, 768, 4104}) {

@@ -43,7 +43,8 @@ template <class F>
 /// k, v, stat, early); stat_finish(Number<j>, b, m, sum, stat); `stat` holds the earlier statistics. The first kInner of them
 /// must be known before the left side and the terms of the others, which are summed while the left side is staged.
 /// Panels: rows are laid out for the tensor cores of MatMulPanels; `row` then gives bytes, not elements in order.
-template <class F, class Config, bool Panels = false>
+/// Beside: other loads of the threads are on their way meanwhile, and hold registers.
+template <class F, class Config, bool Panels = false, bool Beside = false>
 class LeftSide {
     /// Rows that are staged at one time. A thread may have several, of the eight that a task has at most, one after the
     /// other, unless kOneRowEach.
@@ -83,7 +84,7 @@ private:
     static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
     /// Groups that one thread loads before it uses the first, as many as some registers hold, in batches of one size.
     /// A part's loads are on their way while the sums of the part before are.
-    static constexpr int kBytesAhead = kParts > 1 ? 96 : F::kM > 1 && Early::kWords ? 128 : 192;
+    static constexpr int kBytesAhead = kParts > 1 ? 96 : Beside || (F::kM > 1 && Early::kWords) ? 128 : 192;
     static constexpr int kFit = kBytesAhead / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
     static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
