@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from .capture import trace
 from .errors import UserError
-from .sampler import philox
+from .philox import philox, philox_2x32
 
 Objective = Callable[..., Any]
 
@@ -194,9 +194,10 @@ class _Composites(TorchFunctionMode):
             return x
         site = torch.full_like(self._draws, self._sites)
         self._sites += 1
+        # The scalars are mixed once; an element takes as few steps as numbers that look independent allow.
+        key, counter = (philox(self._draws, site, torch.full_like(site, word), self._seed) for word in (0, 1))
         element = torch.arange(x.numel(), device=x.device).reshape(x.shape)
-        word = philox(element, self._draws, site, self._seed)
-        kept = word >= round(p * 2**32)
+        kept = philox_2x32(element, counter, key) >= round(p * 2**32)
         return torch.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), torch.zeros_like(x))
 
     def _attention(

@@ -7,8 +7,8 @@ import math
 import torch
 
 from .errors import UserError
+from .philox import philox
 
-_WORD = 0xFFFFFFFF
 _DIGIT_BITS = 4
 
 
@@ -153,27 +153,6 @@ _RANGES = {
     "repetition_penalty": "more than 0",
     "seed": "in [0, 2**63)",
 }
-
-
-def philox(
-    first: torch.Tensor, second: torch.Tensor, third: torch.Tensor, seed: torch.Tensor
-) -> torch.Tensor:
-    """The first word of Philox4x32-10 (Salmon et al., SC 2011) for counters (first, second, third, 0).
-
-    All are int64, broadcast, and hold 32-bit words; `seed` holds the 64-bit key.
-    """
-    a, b, c, d = first, second, third, torch.zeros_like(first)
-    low_key, high_key = seed & _WORD, (seed >> 32) & _WORD
-    for _ in range(10):
-        p, q = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b, c, d = _high(q) ^ b ^ low_key, q & _WORD, _high(p) ^ d ^ high_key, p & _WORD
-        low_key, high_key = (low_key + 0x9E3779B9) & _WORD, (high_key + 0xBB67AE85) & _WORD
-    return a
-
-
-def _high(product: torch.Tensor) -> torch.Tensor:
-    """The upper word of a 64-bit product, which int64 holds modulo 2**64."""
-    return (product >> 32) & _WORD
 
 
 def _ordered(scores: torch.Tensor) -> torch.Tensor:

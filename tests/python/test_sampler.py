@@ -5,7 +5,7 @@ import random
 import pytest
 import stretto
 import torch
-from stretto.sampler import philox
+from stretto.philox import philox, philox_2x32
 from transformers import (
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
@@ -154,3 +154,17 @@ def test_philox_gives_the_published_words():
         seed = k0 | (k1 >> 1) << 32
         words = philox(*(torch.tensor([word]) for word in (a, b, c)), torch.tensor([seed]))
         assert words.item() == reference_philox((a, b, c, 0), (k0, k1 >> 1))
+
+
+PUBLISHED_2X32 = (
+    (0x00000000, 0x00000000, 0x00000000, 0xFF1DAE59),
+    (0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0x2C3F628B),
+    (0x243F6A88, 0x85A308D3, 0x13198A2E, 0xDD7CE038),
+)
+
+
+def test_the_short_philox_gives_the_published_words():
+    elements = torch.tensor([element for element, *_ in PUBLISHED_2X32])
+    for place, (_, counter, key, word) in enumerate(PUBLISHED_2X32):
+        words = philox_2x32(elements, torch.tensor(counter), torch.tensor(key))
+        assert words[place].item() == word

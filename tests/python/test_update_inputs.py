@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 
 import stretto
 import torch
@@ -56,6 +57,15 @@ def test_each_update_drops_anew_and_a_seed_repeats_it():
     assert torch.equal(first, again[0])
     assert torch.equal(second, again[1])
     assert not torch.equal(first, masks(0.5, 1, seed=1)[0])
+
+
+def test_dropout_is_one_region_that_stores_its_mask():
+    model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.Dropout(0.25), torch.nn.Linear(256, 32))
+    plan = compiled(model, example=batches(1, rows=128)[0]).plan
+    kept = re.findall(r"^buffer b\d+ = arena .* : (\w+)\[128, 256\]$", plan, re.MULTILINE)
+    assert set(kept) == {"bool", "f32"}  # no words of random numbers
+    regions = [text for text in plan.split("\nregion ") if "3528905107" in text]
+    assert len(regions) == 1
 
 
 def test_dropout_is_off_in_evaluation_mode():
