@@ -343,6 +343,7 @@ std::vector<Case> matmul_cases() {
     cases.push_back(plain(Weights::Streamed, DType::F16, {1, 7, 9, 4864}));
     cases.push_back(normalized_and_gated(DType::BF16, {1, 8, 9, 4864}));
     cases.push_back(scaled_at_the_end(Weights::Streamed, DType::BF16, {1, 8, 9, 4864}));
+    cases.push_back(normalized_and_gated(DType::BF16, {1, 8, 45, 576}));
     for (std::int64_t n : {1, 8, 2100}) cases.push_back(plain(Weights::Streamed, DType::BF16, {1, 3, n, 96}));
     cases.push_back(plain(Weights::Streamed, DType::F16, {1, 2, 37, 544}));
     cases.push_back(plain(Weights::Streamed, DType::F16, {1, 17, 37, 64}));

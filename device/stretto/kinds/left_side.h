@@ -83,8 +83,10 @@ private:
     static constexpr I32 kGroups = F::kStaged / F::kWidth;  ///< of neighbours, in a row of one part
     static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
     /// Groups that one thread loads before it uses the first, as many as some registers hold, in batches of one size.
-    /// A part's loads are on their way while the sums of the part before are.
-    static constexpr int kBytesAhead = kParts > 1 ? 96 : Beside || (F::kM > 1 && Early::kWords) ? 128 : 192;
+    /// A part's loads are on their way while the part before is multiplied; sums of several weights hold registers, too.
+    static constexpr int kBytesAhead = kParts > 1 && F::kWeights > 1                          ? 96
+                                       : Beside || kParts > 1 || (F::kM > 1 && Early::kWords) ? 128
+                                                                                              : 192;
     static constexpr int kFit = kBytesAhead / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
     static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;

@@ -91,7 +91,7 @@ public:
         const MatMulTile<F> tile(record);
         const LeftSide<F, Config, true> left(tile);
         for (I32 b = tile.b.begin; b < tile.b.end; ++b) {
-            Early early = load_first_store(f, b, tile);
+            const Early early = load_first(f, b, tile);
             typename Side<Config>::Stats sums{};
             left.stage_part(f, b, 0, left.begin(f, b), sums);
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
@@ -293,22 +293,38 @@ private:
         return cursor;
     }
 
-    /// Adds the warps' shares of `columns` columns from column `first` of the tile on. All threads share a single row;
-    /// of several rows each warp takes some.
+    /// The first result of this thread. All threads share a single row; of several rows each warp takes some.
+    struct Place {
+        I32 m;
+        I32 n;
+
+        __device__ __forceinline__ explicit Place(I32 rows)
+            : m(rows == 1 ? 0 : thread_here() / 32), n(rows == 1 ? thread_here() : thread_here() % 32) {}
+    };
+
+    /// What it loads: asked for before the product, so that its latency is hidden.
+    static __device__ __forceinline__ Early load_first(const F& f, I32 b, const MatMulTile<F>& tile) {
+        const Place at(tile.rows());
+        return at.m < tile.rows() && at.n < tile.columns()
+                   ? f.load(b, tile.m.begin + at.m, tile.n.begin + at.n)
+                   : Early{};
+    }
+
+    /// Adds the warps' shares of `columns` columns from column `first` of the tile on. `early` is what the thread's first
+    /// result of the tile loads.
     template <class Config>
     static __device__ __forceinline__ void store(const F& f, I32 b, const MatMulTile<F>& tile,
                                                  const Side<Config>& left, I32 first, I32 columns,
                                                  const Early& early) {
-        const bool one_row = tile.rows() == 1;
-        const I32 begin = one_row ? thread_here() : thread_here() % 32;
-        const I32 stride = one_row ? Config::kThreads : 32;
-        for (I32 m = one_row ? 0 : thread_here() / 32; m < tile.rows(); m += Config::kWarps) {
-            if (begin >= columns) break;
+        const Place begin(tile.rows());
+        const I32 stride = tile.rows() == 1 ? Config::kThreads : 32;
+        for (I32 m = begin.m; m < tile.rows(); m += Config::kWarps) {
+            if (begin.n >= columns) break;
             const auto stats = left.template statistics<F::kStats>(f, b, m);
-            for (I32 n = begin; n < columns; n += stride) {
+            for (I32 n = begin.n; n < columns; n += stride) {
                 Acc acc[F::kWeights];
                 add_shares<Config>(acc, left.rest(), tile.rows(), m, n);
-                const bool loaded = one_row && first + n == thread_here();
+                const bool loaded = first == 0 && m == begin.m && n == begin.n;
                 const I32 row = tile.m.begin + m;
                 const I32 column = tile.n.begin + first + n;
                 const auto load = [&] { return f.load(b, row, column); };
