@@ -89,8 +89,10 @@ public:
         const bool together = lanes.way == ReduceLanes::Way::Together;
         const std::int64_t step = vector * warps_ * kLanesOfWarp;
         const std::int64_t lane_groups = (volume(reduced) + step - 1) / step;
-        const bool holds = together && vector > 1 && !rest && passes.size() > 1 &&
-                           add_held(passes, place, lanes.dim, vector, lane_groups);
+        // Several passes load a group once; words are all asked for before the first is waited for.
+        const bool gains = vector > 1 ? passes.size() > 1 : has_words();
+        const bool holds =
+            together && !rest && gains && add_held(passes, place, lanes.dim, vector, lane_groups);
         if (together) kind_.functor.constants.push_back(flag("kHolds", holds));
         for (std::int64_t p = 0; p < std::ssize(passes); ++p) {
             add_terms(passes[p], p, place, lanes.dim, vector, acc, holds);

@@ -107,6 +107,12 @@ Statements::Known FunctorWriter::known_vectors(Statements& loads, const Expr& ex
     return known;
 }
 
+Statements::Known FunctorWriter::known_group(Statements& loads, const Expr& expr, std::size_t dim,
+                                             std::int64_t count, CudaStruct& early, std::string& values) {
+    return count > 1 ? known_vectors(loads, expr, dim, count, early, values)
+                     : known_early(loads, expr, early, values);
+}
+
 Statements::Known FunctorWriter::known_shared(Statements& body, const Expr& expr, CudaStruct& shared,
                                               std::string& values, const std::string& name,
                                               const std::function<bool(const IndexMap&)>& same) {
@@ -215,15 +221,21 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
         neighbour = "v";
         first = inside.coordinates.at(dim);
         inside.coordinates[dim] = first + "v";
+    }
+    if (held) {
+        CudaStruct early;
+        std::string values;
+        known = known_group(outer, pass.expr, dim, count, early, values);
+    } else if (count > 1) {
         for (const Statements::EarlyLoad& load : outer.early_vectors(pass.expr, dim, count)) {
-            const std::string name = fmt::format("{}e{}", held ? "held." : "", known.size());
-            if (!held) outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
+            const std::string name = fmt::format("e{}", known.size());
+            outer.add(fmt::format("const {} {} = {};", load.type, name, load.value));
             known[load.node] =
                 load.vector ? converted(name + ".value(v)", load.element, pass.expr.nodes[load.node].type)
                             : name;
         }
-        known.merge(outer.group_values(pass.expr, dim, count, known));
     }
+    if (count > 1) known.merge(outer.group_values(pass.expr, dim, count, known));
     Statements inner(pointers_, inside);
     if (count > 1) inner.add(fmt::format("[[maybe_unused]] const I32 {}v = {} + v;", first, first));
     const std::vector<std::string> variables = inner.evaluate(pass.expr, known);
@@ -242,7 +254,7 @@ void FunctorWriter::add_terms(const Pass& pass, std::int64_t number, const Place
                                {fmt::format("Number<{}>", count), "", ""}};
     at.insert(at.end(), place.at.begin(), place.at.end());
     at.insert(at.end(), place.results.begin(), place.results.end());
-    if (held) at.push_back({"const Held&", "held", ""});
+    if (held) at.push_back({"const Held&", "early", ""});
     at.push_back({"Acc*", "values", ""});
     add_function("void", "terms", std::move(at), outer.take());
 }
@@ -258,13 +270,16 @@ bool FunctorWriter::add_held(const std::vector<Pass>& passes, const Place& place
         CudaStruct own{"Held", {}, {}};
         std::string own_values;
         std::int64_t bytes = 0;
-        const auto loads = body.early_vectors(pass.expr, dim, count);
+        const auto loads =
+            count > 1 ? body.early_vectors(pass.expr, dim, count) : body.early_loads(pass.expr);
         for (const Statements::EarlyLoad& load : loads) {
-            if (!load.vector || load.words || !pass.expr.nodes[load.node].args.empty()) return false;
-            own.members.push_back({load.type, fmt::format("e{}", own.members.size()), load.value});
-            own_values += (own_values.empty() ? "" : ", ") + load.value;
-            bytes += static_cast<std::int64_t>(size_of(load.element)) * count;
+            const bool fits = count == 1 || (load.vector && !load.words);
+            if (!fits || !pass.expr.nodes[load.node].args.empty()) return false;
+            const std::int64_t element =
+                load.words ? kWordBytes : static_cast<std::int64_t>(size_of(load.element));
+            bytes += element * count;
         }
+        known_group(body, pass.expr, dim, count, own, own_values);
         const auto is_load = [](const ExprNode& node) { return node.op == Op::Load; };
         const auto all = std::count_if(pass.expr.nodes.begin(), pass.expr.nodes.end(), is_load);
         const bool first = &pass == &passes.front();

@@ -48,6 +48,10 @@ protected:
     static Statements::Known known_vectors(Statements& loads, const Expr& expr, std::size_t dim,
                                            std::int64_t count, CudaStruct& early, std::string& values);
 
+    /// Either, of one position or of several.
+    static Statements::Known known_group(Statements& loads, const Expr& expr, std::size_t dim,
+                                         std::int64_t count, CudaStruct& early, std::string& values);
+
     /// Makes what `expr` has of values that are the same wherever maps of which `same` holds are members of `shared`, of which
     /// functions have an instance `name`; their initializers, evaluated by `body`, are added to `values`. What they are made
     /// of is known as well: nothing reads it.
@@ -81,8 +85,8 @@ protected:
     void add_terms(const Pass& pass, std::int64_t number, const Place& place, std::size_t dim,
                    std::int64_t count, DType acc, bool held = false);
 
-    /// Adds Held and hold(at), what `count` neighbours along `dim` load in every pass, if that is the same vectors in all of
-    /// them, and nothing else, and a lane has registers for `groups` of them.
+    /// Adds Held and hold(at), what `count` neighbours along `dim` load in every pass, if that is the same in all of them, of
+    /// several neighbours vectors only, and a lane has registers for `groups` of them.
     bool add_held(const std::vector<Pass>& passes, const Place& place, std::size_t dim, std::int64_t count,
                   std::int64_t groups);
 

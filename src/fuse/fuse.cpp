@@ -24,6 +24,7 @@
 #include "fuse/pad_rows.h"
 #include "fuse/prepare.h"
 #include "fuse/product_tile.h"
+#include "fuse/shift_parts.h"
 #include "fuse/widen.h"
 
 namespace stretto {
@@ -194,7 +195,10 @@ RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, 
         }
         result.buffers = buffers.take();
         join_maps(result);
-        if (numerics == Numerics::Fused) exchange_sums(result);
+        if (numerics == Numerics::Fused) {
+            exchange_sums(result);
+            shift_parts(result);
+        }
         join_softmax(result);
         join_scored(result, machine);
         lay_out_rows(result);

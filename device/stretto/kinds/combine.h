@@ -1,6 +1,7 @@
 #pragma once
 
 #include "stretto/math.h"
+#include "stretto/sync/words.h"
 #include "stretto/tile/vector.h"
 
 namespace stretto::device {
@@ -130,8 +131,8 @@ struct Combined {
     }
 };
 
-/// The share of a row that a lane of `Lanes` has. F, where kHolds: Held, what a group of kVector terms loads in every pass, and
-/// hold(kept, reduced), which loads it; rows are whole groups. Else each pass loads its terms anew.
+/// The share of a row that a lane of `Lanes` has. F, where kHolds: Held, what a group of kVector terms loads in every pass,
+/// perhaps of words, and hold(kept, reduced), which loads it; rows are whole groups. Else each pass loads its terms anew.
 template <class F, int Lanes, bool Holds = F::kHolds>
 struct RowShare {
     __device__ __forceinline__ RowShare(const F&, I32, I32) {}
@@ -148,6 +149,7 @@ class RowShare<F, Lanes, true> {
 public:
     __device__ __forceinline__ RowShare(const F& f, I32 kept, I32 lane) {
         for_each_group(lane, [&](int i, I32 reduced) { held_[i] = f.hold(kept, reduced); });
+        if constexpr (F::Held::kWords) await_all(f, kept, lane);
         // Else the compiler puts off loads until their values are used, and fewer are on their way together.
         __syncwarp();
     }
@@ -164,6 +166,25 @@ private:
     static constexpr I32 kStep = Lanes * F::kVector;
     static constexpr int kRounds = F::kReduced / kStep;  ///< in which all lanes have a group
     static constexpr bool kRest = kRounds * kStep < F::kReduced;
+
+    /// Every round of polls asks for all groups that are missing.
+    __device__ __forceinline__ void await_all(const F& f, I32 kept, I32 lane) {
+        const U32 tag = f.words.tag();
+        const auto missing = [&] {
+            U32 slot = kNoneMissing;
+            for_each_group(lane, [&](int i, I32) {
+                if (!held_[i].ready(tag)) slot = held_[i].missing(tag);
+            });
+            return slot;
+        };
+        if (missing() == kNoneMissing) return;
+        f.words.wait([&] {
+            for_each_group(lane, [&](int i, I32 reduced) {
+                if (!held_[i].ready(tag)) held_[i] = f.hold(kept, reduced);
+            });
+            return missing();
+        });
+    }
 
     /// Calls body(i, reduced) for the lane's groups.
     template <class Body>
