@@ -32,6 +32,7 @@ public:
         void* memory = ::operator new(std::max<std::size_t>(bytes, 1), kAlignment);
         return {memory, [](void* each) { ::operator delete(each, kAlignment); }};
     }
+    std::shared_ptr<void> allocate_on_host(std::size_t bytes) override { return allocate(bytes); }
     void copy_in(void* target, const std::byte* source, std::size_t bytes) override {
         std::memcpy(target, source, bytes);
     }
@@ -46,6 +47,9 @@ public:
     std::shared_ptr<void> allocate(std::size_t bytes) override {
         const auto memory = std::make_shared<cuda::DeviceMemory>(bytes);
         return {memory, memory->as<void>()};
+    }
+    std::shared_ptr<void> allocate_on_host(std::size_t bytes) override {
+        return cuda::allocate_on_host(bytes);
     }
     void copy_in(void* target, const std::byte* source, std::size_t bytes) override {
         cuda::check(cuda::driver().copy_to_device(address(target), source, bytes), "cuMemcpyHtoD");

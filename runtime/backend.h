@@ -25,6 +25,8 @@ class Memory {
 public:
     virtual ~Memory() = default;
     [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+    /// Memory of the host that kernels reach, too.
+    [[nodiscard]] virtual std::shared_ptr<void> allocate_on_host(std::size_t bytes) = 0;
     virtual void copy_in(void* target, const std::byte* source, std::size_t bytes) = 0;
     virtual void copy_out(std::byte* target, const void* source, std::size_t bytes) = 0;
     /// Bytes that can be had now, where that is known.

@@ -1,5 +1,7 @@
 #include "backends/cuda/device_memory.h"
 
+#include <algorithm>
+
 namespace stretto::cuda {
 
 DeviceMemory::DeviceMemory(std::size_t bytes) : bytes_(bytes) {
@@ -17,6 +19,13 @@ DeviceMemory::~DeviceMemory() {
 
 void DeviceMemory::clear() const {
     if (bytes_ > 0) check(driver().memory_set(address_, 0, bytes_), "cuMemsetD8");
+}
+
+std::shared_ptr<void> allocate_on_host(std::size_t bytes) {
+    static_cast<void>(use_context());
+    void* address = nullptr;
+    check(driver().host_allocate(&address, std::max<std::size_t>(bytes, 1)), "cuMemAllocHost");
+    return {address, [](void* each) { static_cast<void>(driver().host_free(each)); }};
 }
 
 std::size_t free_memory() {

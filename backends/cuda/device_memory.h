@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -40,6 +41,9 @@ private:
     DevicePointer address_ = 0;
     std::size_t bytes_ = 0;
 };
+
+/// Memory of the host that kernels reach at the same address.
+[[nodiscard]] std::shared_ptr<void> allocate_on_host(std::size_t bytes);
 
 /// Bytes of the current context's device that nobody has allocated.
 [[nodiscard]] std::size_t free_memory();

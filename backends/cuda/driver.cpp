@@ -26,6 +26,8 @@ void bind_all(Driver& d, const SharedLibrary& library) {
     library.bind(d.context_device, "cuCtxGetDevice");
     library.bind(d.memory_allocate, "cuMemAlloc_v2");
     library.bind(d.memory_free, "cuMemFree_v2");
+    library.bind(d.host_allocate, "cuMemAllocHost_v2");
+    library.bind(d.host_free, "cuMemFreeHost");
     library.bind(d.memory_info, "cuMemGetInfo_v2");
     library.bind(d.copy_to_device, "cuMemcpyHtoD_v2");
     library.bind(d.copy_to_host, "cuMemcpyDtoH_v2");

@@ -62,6 +62,8 @@ struct Driver {
     Result (*context_device)(Device*);
     Result (*memory_allocate)(DevicePointer*, std::size_t bytes);
     Result (*memory_free)(DevicePointer);
+    Result (*host_allocate)(void** address, std::size_t bytes);
+    Result (*host_free)(void* address);
     Result (*memory_info)(std::size_t* free, std::size_t* total);
     Result (*copy_to_device)(DevicePointer, const void* source, std::size_t bytes);
     Result (*copy_to_host)(void* target, DevicePointer, std::size_t bytes);

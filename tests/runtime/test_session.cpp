@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include "backends/cuda/executor.h"
 #include "base/error.h"
@@ -75,6 +77,52 @@ TEST_P(SessionTest, CarriesStateFromIterationToIteration) {
     EXPECT_EQ(floats_of(session.get("y")), (Floats{15, 30, 45, 60}));
 }
 
+TEST_P(SessionTest, RunsForAsLongAsTheHostGrants) {
+    Session session(shared(running_sum_program(GetParam())), GetParam(), {.states_on_host = {"total"}});
+    session.set("x", tensor_of({1, 2, 3, 4}, {4}));
+    std::vector<std::uint64_t> seen;
+    std::vector<Floats> totals;
+    const std::uint64_t ran = session.run_granted([&](std::uint64_t done) {
+        seen.push_back(done);
+        if (done % 4 == 0) totals.push_back(floats_of(session.get("total")));  // nothing runs meanwhile
+        return std::min<std::uint64_t>(done / 4 * 4 + 4, 12);
+    });
+    EXPECT_EQ(ran, 12U);
+    EXPECT_EQ(seen.front(), 0U);
+    EXPECT_EQ(seen.back(), 12U);
+    EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    const std::vector<Floats> expected{
+        {10, 20, 30, 40}, {14, 28, 42, 56}, {18, 36, 54, 72}, {22, 44, 66, 88}};
+    EXPECT_EQ(totals, expected);
+    EXPECT_EQ(floats_of(session.get("y")), expected.back());
+    EXPECT_EQ(session.run_granted([](std::uint64_t) { return 0; }), 0U);
+    session.run();
+    EXPECT_EQ(floats_of(session.get("total")), (Floats{23, 46, 69, 92}));
+}
+
+TEST_P(SessionTest, StopsBehindAnIterationWhereTheHostGrantsNoMore) {
+    Session session(shared(running_sum_program(GetParam())), GetParam(), {.states_on_host = {"total"}});
+    session.set("x", tensor_of({1, 0, 0, 0}, {4}));
+    const std::uint64_t ran =
+        session.run_granted([](std::uint64_t done) { return done < 5 ? 1'000'000'000 : 0; });
+    EXPECT_GE(ran, 5U);
+    EXPECT_EQ(floats_of(session.get("total"))[0], static_cast<float>(10 + ran));
+}
+
+TEST_P(SessionTest, WhatTheHostThrowsEndsTheLaunch) {
+    Session session(shared(running_sum_program(GetParam())), GetParam());
+    session.set("x", tensor_of({1, 0, 0, 0}, {4}));
+    const auto interrupted = [](std::uint64_t done) -> std::uint64_t {
+        if (done >= 3) throw std::runtime_error("interrupted");
+        return 1'000'000'000;
+    };
+    EXPECT_THROW(session.run_granted(interrupted), std::runtime_error);
+    const float after = floats_of(session.get("total"))[0];
+    EXPECT_GE(after, 13);
+    session.run();
+    EXPECT_EQ(floats_of(session.get("total"))[0], after + 1);
+}
+
 TEST_P(SessionTest, ResetStateGoesBackToTheFirstValue) {
     Session session(shared(running_sum_program(GetParam())), GetParam());
     session.set("x", tensor_of({1, 2, 3, 4}, {4}));
@@ -102,6 +150,18 @@ TEST(SessionErrors, AnUnknownNameListsTheKnownOnes) {
     Session session(shared(linear_program()), Backend::Cpu);
     EXPECT_EQ(error_of([&] { session.set("q", tensor_of({1}, {1})); }),
               "the program has no tensor 'q'; it has x, y");
+}
+
+TEST(SessionErrors, OnlyStatesLiveOnTheHost) {
+    EXPECT_EQ(
+        error_of([&] { Session(shared(running_sum_program()), Backend::Cpu, {.states_on_host = {"x"}}); }),
+        "'x' is no state: only states can be read while iterations run");
+}
+
+TEST(SessionErrors, IterationsThatAreGrantedNeedTheirInputs) {
+    Session session(shared(running_sum_program()), Backend::Cpu);
+    EXPECT_EQ(error_of([&] { session.run_granted([](std::uint64_t) { return 1; }); }),
+              "no value was given for 'x' (f32[4])");
 }
 
 TEST(SessionErrors, AWrongShapeNamesBoth) {
