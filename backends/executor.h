@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -47,6 +48,9 @@ public:
     [[nodiscard]] virtual Trace trace() const {
         throw UserError("this executor keeps no times: make it with `traced`, on the cpu or cuda backend");
     }
+
+    /// What about the compiled program is slower than it need be, each in words.
+    [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace stretto

@@ -42,6 +42,7 @@ void run(const Options& options) {
     status.emplace("running");
     for (int i = 0; i < options.repeat; ++i) session.run(options.iterations);
     status.reset();
+    print_warnings(session.warnings());
     for (const std::string& name : program->outputs) {
         if (!name.empty()) report(name, session.get(name), options.output);
     }

@@ -33,4 +33,8 @@ void Status::show() {
     }
 }
 
+void print_warnings(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) fmt::print(stderr, "stretto: warning: {}\n", warning);
+}
+
 }  // namespace stretto::cli

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace stretto::cli {
 
@@ -24,5 +25,8 @@ private:
     bool done_ = false;
     std::thread thread_;
 };
+
+/// On stderr, beside the results.
+void print_warnings(const std::vector<std::string>& warnings);
 
 }  // namespace stretto::cli

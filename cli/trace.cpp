@@ -36,6 +36,7 @@ void trace(const Options& options) {
     const Trace trace = session.trace();
     write_file(options.output, to_chrome(trace, program->plan, program->machine));
     status.reset();
+    print_warnings(session.warnings());
     fmt::print("{}{}: open it at ui.perfetto.dev\n", summary(program->plan, trace, program->machine),
                options.output);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -98,6 +99,40 @@ CompiledKernel build_once(const Emission& emission, const std::string& arch, con
     return kernel;
 }
 
+/// Kinds whose products go on beside other instructions, as kRunsAhead of program.h has them.
+constexpr std::string_view kRunAhead[] = {"MatMulTiles<", "Scored<"};
+
+/// Those that the compiler slows down where they are alone. Where one is, so are the products of all that share its function.
+std::vector<std::string> slow_alone(const Emission& emission, const std::string& arch,
+                                    const KernelOptions& options) {
+    std::vector<std::string> slow;
+    for (const std::string& kind : listed_kinds(emission.source)) {
+        const auto begins = [&](std::string_view name) { return kind.compare(0, name.size(), name) == 0; };
+        if (std::none_of(std::begin(kRunAhead), std::end(kRunAhead), begins)) continue;
+        Emission alone = emission;
+        alone.source = with_kinds(emission.source, {kind});
+        if (!losses_in(build_once(alone, arch, options).log).empty()) slow.push_back(kind);
+    }
+    return slow;
+}
+
+std::vector<std::string> warnings_of(const CompiledKernel& kernel, const Emission& emission,
+                                     const std::string& arch, const KernelOptions& options) {
+    std::vector<std::string> warnings;
+    const std::vector<std::string> losses = losses_in(kernel.log);
+    if (losses.empty()) return warnings;
+    const std::vector<std::string> slow = slow_alone(emission, arch, options);
+    const std::string kinds =
+        slow.empty() ? "no kind alone, but all of them together" : fmt::format("{}", fmt::join(slow, ", "));
+    for (const std::string& loss : losses) {
+        warnings.push_back(
+            fmt::format("products of this program run slower on {} than they should ({}): {}\n"
+                        "  results are right; please report it with the program's source",
+                        arch, kinds, loss));
+    }
+    return warnings;
+}
+
 /// A call costs a task less than spills do.
 CompiledKernel build(const Emission& emission, const std::string& arch, const KernelOptions& options) {
     CompiledKernel kernel = build_once(emission, arch, options);
@@ -120,7 +155,19 @@ CompiledKernel compile_kernel(const Emission& emission, const std::string& arch,
                         "tiles, or allow spills to measure anyway",
                         kernel.spill_bytes, arch, kernel.registers));
     }
+    kernel.warnings = warnings_of(kernel, emission, arch, options);
     return kernel;
+}
+
+std::vector<std::string> losses_in(const std::string& log) {
+    constexpr std::string_view kLoss = "Potential Performance Loss: ";
+    std::vector<std::string> losses;
+    for (std::size_t at = log.find(kLoss); at != std::string::npos; at = log.find(kLoss, at)) {
+        at += kLoss.size();
+        const std::string text = log.substr(at, log.find('\n', at) - at);
+        if (std::find(losses.begin(), losses.end(), text) == losses.end()) losses.push_back(text);
+    }
+    return losses;
 }
 
 }  // namespace stretto

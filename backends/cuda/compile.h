@@ -26,7 +26,13 @@ struct CompiledKernel {
     std::int32_t spill_bytes = 0;  ///< stores and loads, a thread
     std::int32_t stack_bytes = 0;  ///< local memory, a thread
     bool from_cache = false;
+    /// What the compiler says that it had to slow down, in words, and the kinds that it says so of.
+    std::vector<std::string> warnings;
 };
+
+/// The compiler's remarks in its log that cost time: where products that should run side by side wait for one another
+/// ("Potential Performance Loss"), each once.
+[[nodiscard]] std::vector<std::string> losses_in(const std::string& log);
 
 /// Compiles an emitted program. `arch` as in a machine file, e.g. "sm_90a". Needs no GPU. Results are cached by
 /// content (see cuda::KernelCache).

@@ -19,7 +19,7 @@ using cuda::driver;
 /// A loaded kernel, unloaded with the object.
 class LoadedKernel {
 public:
-    LoadedKernel(const CompiledKernel& kernel, const Emission& emission) {
+    LoadedKernel(const CompiledKernel& kernel, const Emission& emission) : warnings_(kernel.warnings) {
         check(driver().module_load(&module_, kernel.cubin.data()), "cuModuleLoadData");
         check(driver().module_function(&function_, module_, kKernelName), "cuModuleGetFunction");
         check(driver().function_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
@@ -31,8 +31,10 @@ public:
     LoadedKernel& operator=(const LoadedKernel&) = delete;
 
     [[nodiscard]] cuda::Function function() const { return function_; }
+    [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
+    std::vector<std::string> warnings_;
     cuda::Module module_ = nullptr;
     cuda::Function function_ = nullptr;
 };
@@ -103,6 +105,8 @@ public:
             launch_kernels(launch);
         }
     }
+
+    [[nodiscard]] std::vector<std::string> warnings() const override { return kernel_.warnings(); }
 
     void synchronize() override {
         static_cast<void>(cuda::use_context());

@@ -89,6 +89,8 @@ public:
         executor_->synchronize();
     }
 
+    [[nodiscard]] std::vector<std::string> warnings() const { return executor_->warnings(); }
+
     [[nodiscard]] PythonTrace trace() const {
         const nb::gil_scoped_release unlocked;
         return {program_, executor_->trace()};
@@ -133,6 +135,7 @@ void bind_executor(nb::module_& m) {
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1,
              nb::arg("stop") = -1, nb::arg("progress") = 0, nb::arg("granted") = 0)
         .def("synchronize", &PythonExecutor::synchronize)
+        .def_prop_ro("warnings", &PythonExecutor::warnings)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }
 

@@ -1,4 +1,5 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
 
@@ -28,6 +29,7 @@ void bind_kernel(nb::module_& m) {
         .def_ro("registers", &CompiledKernel::registers, "Registers a thread.")
         .def_ro("spill_bytes", &CompiledKernel::spill_bytes, "Bytes that a thread spills.")
         .def_ro("stack_bytes", &CompiledKernel::stack_bytes, "Bytes of local memory a thread.")
+        .def_ro("warnings", &CompiledKernel::warnings, "What runs slower than it should, in words.")
         .def_ro("from_cache", &CompiledKernel::from_cache);
     m.def("compile_kernel", &kernel_of, nb::arg("program"), nb::arg("arch"), nb::arg("use_cache"),
           "Compiles the emitted source with NVRTC; needs no GPU.");

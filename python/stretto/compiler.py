@@ -14,7 +14,8 @@ from .capture import Fixed, capture, export, functional
 from .decoder import decoder_shape, export_decoder, mark_decoder
 from .errors import UserError
 from .signature import Signature, signature_of
-from .step import Step, host_reference, torch_type
+from .step import Step
+from .torch_types import host_reference, torch_type
 from .tuning import tuned_plan
 
 

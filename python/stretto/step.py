@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,58 +15,13 @@ from . import _core, memory, nvrtc
 from .decoder import DecoderShape
 from .errors import InputTypeError, UserError
 from .signature import Signature
+from .torch_types import check_input, host_reference, torch_type
 
-_TORCH_TYPES = {
-    "bool": torch.bool,
-    "u8": torch.uint8,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-}
 _ALIGNMENT = 16  #: bytes
 _ENDLESS = 2**30  #: iterations
-_TYPE_NAMES = {dtype: name for name, dtype in _TORCH_TYPES.items()}
 
 
-def type_name(dtype: torch.dtype, what: str) -> str:
-    """Stretto's name of a dtype. Raises InputTypeError naming `what` where Stretto has no such type."""
-    try:
-        return _TYPE_NAMES[dtype]
-    except KeyError:
-        known = ", ".join(str(known).removeprefix("torch.") for known in _TYPE_NAMES)
-        raise InputTypeError(
-            f"{what} is {dtype}, which stretto does not have\n  known types: {known}"
-        ) from None
-
-
-def torch_type(name: str) -> torch.dtype:
-    """The dtype of Stretto's name."""
-    return _TORCH_TYPES[name]
-
-
-def host_reference(name: str, tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
-    """What C++ takes of a tensor: type, shape, address. The address is 0 where the host cannot read it."""
-    address = tensor.data_ptr() if tensor.device.type == "cpu" else 0
-    return type_name(tensor.dtype, f"tensor {name!r}"), tuple(tensor.shape), address
-
-
-def check_input(name: str, tensor: Any, dtype: torch.dtype, shape: Sequence[int]) -> None:
-    """Raises InputTypeError or UserError where `tensor` is no tensor of this type and shape."""
-    if not isinstance(tensor, torch.Tensor):
-        raise InputTypeError(f"input {name!r} is a {type(tensor).__name__}, it must be a tensor")
-    if tensor.dtype != dtype:
-        raise InputTypeError(
-            f"input {name!r} is {tensor.dtype}, the step was compiled for {dtype}\n"
-            f"  pass {name}.to({dtype}), or compile again"
-        )
-    if tensor.shape != shape:
-        raise UserError(
-            f"input {name!r} has shape {tuple(tensor.shape)}, the step was compiled for {tuple(shape)}\n"
-            "  compile again with example inputs of this shape"
-        )
+_Compiled = TypeVar("_Compiled", _core.Kernel, _core.Executor)
 
 
 @dataclass(frozen=True)
@@ -124,6 +80,7 @@ class Step:
         self._device = device
         self._backend = backend
         self._launches = launches
+        self._warnings: list[str] = []
         self._executors: dict[bool, _Bound] = {}  # by: does it keep times?
         self._last_stream: int | None = None
         self._lock = threading.Lock()
@@ -276,8 +233,8 @@ class Step:
         return self._backend
 
     def explain(self) -> str:
-        """What the plan costs and why, as text."""
-        return self._program.explain()
+        """What the plan costs and why, as text, and what a compiled kernel makes slower than it should be."""
+        return self._program.explain() + "".join(f"warning: {text}\n" for text in self._warnings)
 
     def verify(self) -> list[str]:
         """Faults of the plan; an empty list means that it is proven safe."""
@@ -286,10 +243,10 @@ class Step:
     def kernel(self, arch: str | None = None, *, use_cache: bool = True) -> _core.Kernel:
         """Compiles the CUDA kernel (no GPU is needed) for `arch`, by default the plan's own architecture.
 
-        Raises InternalError where the kernel spills registers.
+        Raises InternalError where the kernel spills registers; warns where the compiler had to slow it down.
         """
         nvrtc.locate()
-        return _core.compile_kernel(self._program, arch or "", use_cache)
+        return self._warned(_core.compile_kernel(self._program, arch or "", use_cache))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program, its parameters and the present values of its state, for `stretto.load`."""
@@ -342,8 +299,16 @@ class Step:
         nvrtc.locate()
         memory.check_programs([self._program], self._device)
         executor = _core.Executor(self._program, self._backend, kept, varying, traced, self._launches)
-        self._executors[traced] = _Bound(executor, states)
+        self._executors[traced] = _Bound(self._warned(executor), states)
         return self._executors[traced]
+
+    def _warned(self, compiled: _Compiled) -> _Compiled:
+        """Warns once of what is slower about it than it should be."""
+        new = [text for text in compiled.warnings if text not in self._warnings]
+        self._warnings += new
+        for text in new:
+            warnings.warn(text, stacklevel=2)
+        return compiled
 
     def _input(self, slot: Slot, tensor: Any) -> torch.Tensor:
         self._check_input(slot, tensor)

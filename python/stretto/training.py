@@ -25,7 +25,8 @@ from torch.utils import _pytree as pytree
 from .background import BackgroundLaunch
 from .capture import split_inputs
 from .errors import RunError, UserError
-from .step import Step, check_input
+from .step import Step
+from .torch_types import check_input
 
 if TYPE_CHECKING:
     from .update import Update

@@ -13,7 +13,7 @@ from . import _core, nvrtc
 from .capture import Capture
 from .decoder import decoder_shape
 from .errors import UserError
-from .step import host_reference
+from .torch_types import host_reference
 
 
 def tuned_plan(

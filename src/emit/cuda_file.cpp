@@ -1,11 +1,25 @@
 #include "emit/cuda_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 namespace stretto {
 namespace {
+
+constexpr std::string_view kListBegin = "using Kinds = KindList<";
+constexpr std::string_view kListEnd = ">;";
+constexpr std::string_view kSeparator = ", ";
+
+/// Where an emitted file lists its kinds: begin and end.
+std::pair<std::size_t, std::size_t> list_of_kinds(const std::string& source) {
+    const std::size_t begin = source.find(kListBegin) + kListBegin.size();
+    return {begin, source.find(kListEnd, begin)};
+}
 
 std::string parameter_list(const std::vector<CudaMember>& parameters) {
     std::string text;
@@ -85,13 +99,12 @@ std::string print(const CudaFile& file) {
     std::string out = "#include <stretto/program.h>\n\nusing namespace stretto::device;\n\n";
     auto to = std::back_inserter(out);
     for (const CudaKind& kind : file.kinds) fmt::format_to(to, "{}\n", print(kind.functor));
-    out += "using Kinds = KindList<";
-    const char* separator = "";
+    std::vector<std::string> kinds;
     for (const CudaKind& kind : file.kinds) {
-        fmt::format_to(to, "{}{}<{}>", separator, kind.task_template, kind.functor.name);
-        separator = ", ";
+        kinds.push_back(fmt::format("{}<{}>", kind.task_template, kind.functor.name));
     }
-    fmt::format_to(to, ">;\nusing Config = KernelConfig<{}, {}, {}>;\n\n", file.warps, file.slots,
+    fmt::format_to(to, "{}{}{}", kListBegin, fmt::join(kinds, kSeparator), kListEnd);
+    fmt::format_to(to, "\nusing Config = KernelConfig<{}, {}, {}>;\n\n", file.warps, file.slots,
                    file.slot_bytes);
     fmt::format_to(to,
                    "extern \"C\" __global__ void __launch_bounds__(Config::kAllThreads, 1)\n"
@@ -100,6 +113,22 @@ std::string print(const CudaFile& file) {
                    "}}\n",
                    kKernelName);
     return out;
+}
+
+std::vector<std::string> listed_kinds(const std::string& source) {
+    const auto [begin, end] = list_of_kinds(source);
+    std::vector<std::string> kinds;
+    for (std::size_t at = begin; at < end;) {
+        const std::size_t next = std::min(source.find(kSeparator, at), end);
+        kinds.push_back(source.substr(at, next - at));
+        at = next + kSeparator.size();
+    }
+    return kinds;
+}
+
+std::string with_kinds(const std::string& source, const std::vector<std::string>& kinds) {
+    const auto [begin, end] = list_of_kinds(source);
+    return fmt::format("{}{}{}", source.substr(0, begin), fmt::join(kinds, kSeparator), source.substr(end));
 }
 
 }  // namespace stretto

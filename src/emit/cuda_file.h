@@ -60,6 +60,11 @@ struct CudaFile {
 [[nodiscard]] std::string print(const CudaFunctor& functor);
 [[nodiscard]] std::string print(const CudaFile& file);
 
+/// The entries of the list of kinds in an emitted file.
+[[nodiscard]] std::vector<std::string> listed_kinds(const std::string& source);
+/// An emitted file with another list. Nothing else changes.
+[[nodiscard]] std::string with_kinds(const std::string& source, const std::vector<std::string>& kinds);
+
 /// Name of the kernel in every emitted file.
 inline constexpr const char* kKernelName = "stretto_program";
 

@@ -4,6 +4,7 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "emit/cuda_file.h"
 #include "emit/emit.h"
 #include "support/sample_plan.h"
 
@@ -52,6 +53,16 @@ TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
               std::string::npos)
         << source;
     EXPECT_NE(source.find("using Kinds = KindList<Map<Square_0>>;"), std::string::npos);
+}
+
+TEST(Emit, AFileWithOtherKindsIsOtherwiseTheSame) {
+    const std::string source = emit(sample::every_kind(machine(), 1), machine()).source;
+    const std::vector<std::string> kinds = listed_kinds(source);
+    ASSERT_GT(kinds.size(), 3U);
+    EXPECT_EQ(with_kinds(source, kinds), source);
+    const std::string alone = with_kinds(source, {kinds[1]});
+    EXPECT_EQ(listed_kinds(alone), std::vector<std::string>{kinds[1]});
+    EXPECT_EQ(with_kinds(alone, kinds), source);
 }
 
 TEST(Emit, NeighboursThatLieTogetherMoveInOneAccess) {

@@ -1,3 +1,6 @@
+import types
+import warnings
+
 import pytest
 import stretto
 import torch
@@ -98,3 +101,16 @@ def test_errors_are_ordinary_python_errors():
         issubclass(kind, stretto.Error)
         for kind in (stretto.UserError, stretto.InputTypeError, stretto.InternalError, stretto.RunError)
     )
+
+
+def test_what_makes_a_kernel_slow_is_a_warning_and_part_of_the_explanation(monkeypatch):
+    step = stretto.compile(lambda x: x * 2, torch.randn(4))
+    slow = types.SimpleNamespace(warnings=["products of this program run slower"])
+    monkeypatch.setattr(stretto._core, "compile_kernel", lambda *_: slow)
+    assert "warning" not in step.explain()
+    with pytest.warns(UserWarning, match="products of this program run slower"):
+        assert step.kernel("sm_90a") is slow
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step.kernel("sm_90a")  # once is enough
+    assert step.explain().endswith("\nwarning: products of this program run slower\n")
