@@ -45,10 +45,15 @@ class AttentionMma {
     };
 
     /// This lane's fragments of one strip: keys of rows g and g + 8, values of rows row(0) to row(3).
-    struct Strip {
-        U32 keys[2][kQuarter];
-        U32 values[4][kEighth];
+    struct Keys {
+        U32 rows[2][kQuarter];
     };
+    struct Values {
+        U32 rows[4][kEighth];
+    };
+    /// Strips whose keys registers hold: those of the next one are on their way during a turn, but where rows are wide.
+    template <class Config>
+    static constexpr int kHeld = kTakesTurns<Config>&& F::kD <= 64 ? 2 : 1;
 
     /// For query row g: maximum and this lane's part of the weight. For query rows 2q and 2q + 1: sums of the elements
     /// that column() names, by element, then row.
@@ -66,12 +71,16 @@ public:
         const I32 split = record.tile[3].begin;
         for_each_pass<F, Config, kRows>(record, [&](const Pass& pass) {
             const I32 begin = begin_of<Config>(0, split);
-            Strip strip{};  // written on every path (operands.h)
+            Keys keys[kHeld<Config>]{};  // written on every path (operands.h)
             if (begin < F::kContext) {
-                load_keys(f, pass, begin, strip);
+                load_keys(f, pass, begin, keys[0]);
                 prefetch_values(f, pass, begin);
             }
             const I32 end = Parts<Config>::context_end(f, pass.b);
+            if constexpr (kHeld < Config >> 1) {
+                const I32 next = begin_of<Config>(1, split);
+                if (next < end) load_keys(f, pass, next, keys[1]);
+            }
             if constexpr (kTakesTurns<Config>) {
 #pragma unroll 1
                 for (I32 turn = 1; turn < kAhead; ++turn) fetch_strip<Config>(f, pass, turn, split, end);
@@ -80,7 +89,7 @@ public:
             stage<Config>(f, pass);
             consumer_barrier<Config>();
             stamp<Config>(launch, record.task, &abi::TaskStamps::staged);
-            publish<Config>(attend<Config>(f, pass, split, strip, end, fresh));
+            publish<Config>(attend<Config>(f, pass, split, keys, end, fresh));
             consumer_barrier<Config>();
             Parts<Config>::merge(f, pass, parts<Config>(), split);
         });
@@ -190,14 +199,14 @@ private:
         return f.value_at(pass.b, pass.head, inside(begin + Lane::here().row(i)));
     }
 
-    static __device__ __forceinline__ void load_keys(const F& f, const Pass& pass, I32 begin, Strip& strip) {
+    static __device__ __forceinline__ void load_keys(const F& f, const Pass& pass, I32 begin, Keys& keys) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) load_key(key_row(f, pass, begin, half), strip.keys[half]);
+        for (int half = 0; half < 2; ++half) load_key(key_row(f, pass, begin, half), keys.rows[half]);
     }
     static __device__ __forceinline__ void load_values(const F& f, const Pass& pass, I32 begin,
-                                                       Strip& strip) {
+                                                       Values& values) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) load_value(value_row(f, pass, begin, i), strip.values[i]);
+        for (int i = 0; i < 4; ++i) load_value(value_row(f, pass, begin, i), values.rows[i]);
     }
     /// Brings values near without taking registers for them.
     static __device__ __forceinline__ void prefetch_values(const F& f, const Pass& pass, I32 begin) {
@@ -234,23 +243,30 @@ private:
 
     template <class Config>
     [[nodiscard]] static __device__ __forceinline__ State attend(const F& f, const Pass& pass, I32 split,
-                                                                 Strip& strip, I32 end, I32 fresh) {
+                                                                 Keys (&keys)[kHeld<Config>], I32 end,
+                                                                 I32 fresh) {
         State state;
+        Values values{};
         I32 begin = begin_of<Config>(0, split);
 #pragma unroll 1
-        for (I32 turn = 0; begin < end; ++turn) {
-            const I32 next = begin_of<Config>(turn + 1, split);
-            float scores[4];
-            if (turn > 0) load_keys(f, pass, begin, strip);
-            if constexpr (kTakesTurns<Config>) fetch_strip<Config>(f, pass, turn + kAhead, split, end);
-            multiply_keys<Config>(begin, fresh, strip, scores);
-            __syncwarp();  // keeps the loads behind it: keys and values take turns in the registers
-            load_values(f, pass, begin, strip);
-            if (next < end) prefetch_values(f, pass, next);
-            const float keep = take_weights(f, pass, begin, end, scores, state);
-            if (turn > 0) rescale(state, keep);
-            multiply_values<Config>(begin, end, fresh, strip, scores, state);
-            begin = next;
+        for (I32 turn = 0; begin < end;) {
+#pragma unroll
+            for (int held = 0; held < kHeld<Config> && begin < end; ++held, ++turn) {
+                const I32 next = begin_of<Config>(turn + 1, split);
+                const I32 later = begin_of<Config>(turn + kHeld<Config>, split);
+                float scores[4];
+                if (kHeld<Config> == 1 && turn > 0) load_keys(f, pass, begin, keys[held]);
+                if constexpr (kTakesTurns<Config>) fetch_strip<Config>(f, pass, turn + kAhead, split, end);
+                multiply_keys<Config>(begin, fresh, keys[held], scores);
+                __syncwarp();  // keeps the loads behind it: they take the registers of the keys
+                load_values(f, pass, begin, values);
+                if (kHeld < Config >> 1 && later < end) load_keys(f, pass, later, keys[held]);
+                if (next < end) prefetch_values(f, pass, next);
+                const float keep = take_weights(f, pass, begin, end, scores, state);
+                if (turn > 0) rescale(state, keep);
+                multiply_values<Config>(begin, end, fresh, values, scores, state);
+                begin = next;
+            }
         }
         return state;
     }
@@ -262,13 +278,13 @@ private:
 
     /// Products of query row g with the keys of rows row(0) to row(3).
     template <class Config>
-    static __device__ __forceinline__ void multiply_keys(I32 begin, I32 fresh, Strip& strip,
+    static __device__ __forceinline__ void multiply_keys(I32 begin, I32 fresh, Keys& keys,
                                                          float (&products)[4]) {
         const Lane lane = Lane::here();
         if (F::kFreshKey && is_inside(fresh, begin)) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                if (fresh == begin + half * 8 + lane.g) load_key(staged_key<Config>(), strip.keys[half]);
+                if (fresh == begin + half * 8 + lane.g) load_key(staged_key<Config>(), keys.rows[half]);
             }
         }
         const Element* query = staged_query<Config>(kRows == 8 ? lane.g : min(lane.g, kRows - 1));
@@ -281,8 +297,8 @@ private:
                 const uint4 a = *reinterpret_cast<const uint4*>(pair);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const U32* keys = strip.keys[half] + 4 * c + w;
-                    multiply_add_tile<Element>(sums[half], a, keys[0], keys[1]);
+                    const U32* pairs = keys.rows[half] + 4 * c + w;
+                    multiply_add_tile<Element>(sums[half], a, pairs[0], pairs[1]);
                 }
             }
         }
@@ -327,7 +343,7 @@ private:
     }
 
     template <class Config>
-    static __device__ __forceinline__ void multiply_values(I32 begin, I32 end, I32 fresh, Strip& strip,
+    static __device__ __forceinline__ void multiply_values(I32 begin, I32 end, I32 fresh, Values& values,
                                                            const float (&weights)[4], State& state) {
         const Lane lane = Lane::here();
         const U32 high[2] = {packed<Element>(weights[0], weights[1]),
@@ -338,28 +354,28 @@ private:
         if (F::kFreshValue && is_inside(fresh, begin)) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                if (fresh == begin + lane.row(i)) load_value(staged_value<Config>(), strip.values[i]);
+                if (fresh == begin + lane.row(i)) load_value(staged_value<Config>(), values.rows[i]);
             }
         }
-        if (begin + abi::kAttentionStrip > end) clear_values(strip, end - begin);
+        if (begin + abi::kAttentionStrip > end) clear_values(values, end - begin);
 #pragma unroll
         for (int w = 0; w < kEighth; ++w) {
-            const uint4 a = make_uint4(low_elements(strip.values[0][w], strip.values[1][w]),
-                                       high_elements(strip.values[0][w], strip.values[1][w]),
-                                       low_elements(strip.values[2][w], strip.values[3][w]),
-                                       high_elements(strip.values[2][w], strip.values[3][w]));
+            const uint4 a = make_uint4(low_elements(values.rows[0][w], values.rows[1][w]),
+                                       high_elements(values.rows[0][w], values.rows[1][w]),
+                                       low_elements(values.rows[2][w], values.rows[3][w]),
+                                       high_elements(values.rows[2][w], values.rows[3][w]));
             multiply_add_tile<Element>(state.sums[w], a, high[0], high[1]);
             multiply_add_tile<Element>(state.sums[w], a, low[0], low[1]);
         }
     }
 
     /// Rows from `count` on have weight zero, but zero times what lies there might not be zero.
-    static __device__ __forceinline__ void clear_values(Strip& strip, I32 count) {
+    static __device__ __forceinline__ void clear_values(Values& values, I32 count) {
         const Lane lane = Lane::here();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
-            for (U32& pair : strip.values[i]) pair = lane.row(i) < count ? pair : 0;
+            for (U32& pair : values.rows[i]) pair = lane.row(i) < count ? pair : 0;
         }
     }
 
