@@ -77,7 +77,7 @@ public:
                 prefetch_values(f, pass, begin);
             }
             const I32 end = Parts<Config>::context_end(f, pass.b);
-            if constexpr (kHeld < Config >> 1) {
+            if constexpr (kHeld<Config> == 2) {
                 const I32 next = begin_of<Config>(1, split);
                 if (next < end) load_keys(f, pass, next, keys[1]);
             }
@@ -260,7 +260,7 @@ private:
                 multiply_keys<Config>(begin, fresh, keys[held], scores);
                 __syncwarp();  // keeps the loads behind it: they take the registers of the keys
                 load_values(f, pass, begin, values);
-                if (kHeld < Config >> 1 && later < end) load_keys(f, pass, later, keys[held]);
+                if (kHeld<Config> == 2 && later < end) load_keys(f, pass, later, keys[held]);
                 if (next < end) prefetch_values(f, pass, next);
                 const float keep = take_weights(f, pass, begin, end, scores, state);
                 if (turn > 0) rescale(state, keep);
