@@ -31,6 +31,19 @@ private:
 
 }  // namespace
 
+bool streams(const RegionGraph& graph) {
+    std::int64_t products = 0, streamed = 0;
+    for (const Region& region : graph.regions) {
+        products += static_cast<std::int64_t>(std::holds_alternative<MatMulRegion>(region.body));
+        streamed += static_cast<std::int64_t>(streamed_product(region.body) != nullptr);
+    }
+    return streamed > 0 && 2 * streamed >= products;
+}
+
+double hop_us(const RegionGraph& graph, const Machine& machine) {
+    return streams(graph) ? machine.counter_us : std::min(machine.counter_us, machine.word_us);
+}
+
 std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task) {
     const MatMulRegion* matmul = streamed_product(graph.regions[task.region].body);
     if (matmul == nullptr) return 0;
@@ -53,10 +66,11 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
     std::vector<std::int32_t> placed;
     LatestEnd latest(ends);
     const WorkEstimate work(graph);
+    const double hop = hop_us(graph.regions, machine);
     for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
         const Task& task = graph.tasks[t];
         double ready = 0;
-        for (Range range : task.after) ready = std::max(ready, latest.of(range) + machine.counter_us);
+        for (Range range : task.after) ready = std::max(ready, latest.of(range) + hop);
         std::size_t best = 0;
         const auto key = [&](std::size_t w) { return std::tuple(std::max(free[w], ready), streamed[w], w); };
         for (std::size_t w = 1; w < workers; ++w) {

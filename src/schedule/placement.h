@@ -12,6 +12,13 @@ namespace stretto {
 /// equals to the worker that streams the fewest bytes so far, so that streams stay balanced.
 [[nodiscard]] std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine);
 
+/// From the end of a task to the start of one on another worker, in microseconds. A machine's counters are as slow as under a
+/// stream; in a program that streams few of its weights they take no longer than a word does there.
+[[nodiscard]] double hop_us(const RegionGraph& graph, const Machine& machine);
+
+/// Do the weights of half of the products come through the stream?
+[[nodiscard]] bool streams(const RegionGraph& graph);
+
 /// Bytes that a task takes from its worker's stream.
 [[nodiscard]] std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task);
 
