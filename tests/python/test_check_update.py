@@ -29,6 +29,19 @@ def test_bfloat16_is_judged_by_eagers_own_error():
     assert check.first_region is None
 
 
+def matrices(name, parameter):
+    return parameter.dim() == 2
+
+
+def test_what_an_optimizer_rounds_itself_and_averages_are_judged_too():
+    optimizer = [stretto.Muon(lr=0.02, params=matrices), stretto.Lion(lr=1e-3)]
+    options = {"optimizer": optimizer, "average_decay": 0.9, "skip_non_finite": True}
+    check = check_update(mlp(16, depth=1), squared_error, batches=batches(3, width=16), **options)
+    assert check.first is None, str(check.first)
+    assert check.first_region is None
+    assert {"average.0.weight", "optimizer.momentum_buffer.0.weight"} <= {d.name for d in check.deviations}
+
+
 def test_the_first_tensor_that_is_off_is_named(monkeypatch):
     # The compiled program gets one gradient that is a thousandth too large.
     gradients = update_program._gradients
@@ -61,3 +74,24 @@ def test_the_command_checks_what_a_file_describes(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "2 updates agree with PyTorch" in out
     assert re.search(r"^(\d+) of \1 tensors between regions are results of PyTorch's operations", out)
+
+
+WRONG = {
+    "gone.py:check": "gone.py: there is no such file",
+    "{file}:other": "{file} has no function 'other'",
+    "{file}:nothing": "nothing of {file} must return a dict of check_update's arguments: "
+    "it has no model, objective, optimizer, batches\n",
+    "{file}:without_batches": "there is no batch to check the update with",
+}
+
+
+@pytest.mark.parametrize("where", WRONG)
+def test_the_command_says_what_it_cannot_check(where, tmp_path, capsys):
+    file = tmp_path / "described.py"
+    file.write_text(
+        "def nothing():\n    return None\n"
+        "def without_batches():\n"
+        "    return {'model': None, 'objective': None, 'optimizer': None, 'batches': []}\n"
+    )
+    assert main([where.format(file=file)]) == 2
+    assert capsys.readouterr().err.startswith("stretto: " + WRONG[where].format(file=file))
