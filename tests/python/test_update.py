@@ -13,6 +13,7 @@ from update_models import (
     eager_losses,
     mlp,
     squared_error,
+    summed_error,
 )
 
 
@@ -104,6 +105,46 @@ def test_a_resumed_run_has_the_bits_of_an_unbroken_one():
     for batch in given[3:]:
         second(*batch)
     assert_equal_bits(values(whole), values(second))
+
+
+def test_whatever_an_update_keeps_is_resumed_with_the_same_bits():
+    def rate(step):
+        return 0.01 * torch.clamp((step + 1) / 4, max=1.0)
+
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(16, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.25))
+    muon = stretto.Muon(lr=rate, params=lambda name, parameter: parameter.dim() == 2, clip_norm=1.0)
+    given = batches(8, width=16)
+    update = stretto.compile_update(
+        torch.nn.Sequential(*layers),
+        summed_error,
+        optimizer=(muon, stretto.Lion(lr=1e-3)),
+        example=given[0],
+        accumulate=True,
+        loss_scale=stretto.LossScale(2.0**10, interval=2),
+        average_decay=0.9,
+    )
+
+    def saved():
+        file = io.BytesIO()
+        torch.save(update.state_dict(), file)
+        file.seek(0)
+        return file
+
+    def run(begin, end):
+        for number in range(begin, end):
+            (update.accumulate if number % 2 == 0 else update)(*given[number])
+
+    start = saved()
+    run(0, 8)
+    whole = values(update)
+    update.load_state_dict(torch.load(start))
+    run(0, 5)  # between two microbatches
+    middle = saved()
+    run(0, 8)
+    update.load_state_dict(torch.load(middle))
+    run(5, 8)
+    assert_equal_bits(values(update), whole)
 
 
 def assert_go_on_alike(update, model, eager, optimizer, given):
