@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import unittest.mock
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,24 +91,18 @@ def trace(
 
     With `gradients` PyTorch can differentiate the program.
     """
-    try:
-        with torch.set_grad_enabled(gradients), _quiet():
-            return torch.export.export(module, args, kwargs, strict=False)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"PyTorch cannot export this model: {first_line(error)}\n"
-            "  stretto needs one graph with static shapes; for PyTorch's whole report run\n"
-            "  torch.export.export(model, args, strict=False)"
-        ) from error
+    with torch.set_grad_enabled(gradients), _quiet(), _refusals():
+        return torch.export.export(module, args, kwargs, strict=False)
 
 
 def functional(program: ExportedProgram) -> ExportedProgram:
-    """The same program without in-place operations, in operations that the importer knows."""
+    """The same program without in-place operations, in operations that the importer knows.
+
+    Raises UserError where PyTorch cannot make it.
+    """
     if program.graph_module.meta.get(FUNCTIONAL_KEY):
         return program
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), _quiet(), _refusals():
         program = program.run_decompositions(decompositions())
     program.graph_module.meta[FUNCTIONAL_KEY] = True
     return program
@@ -123,7 +117,11 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def capture(program: ExportedProgram) -> Capture:
-    """Prepares a functional program (see `functional`) for the importer."""
+    """Prepares a functional program (see `functional`) for the importer.
+
+    Raises UserError where it takes or returns something that Stretto does not have, or changes a tensor that
+    shares its memory with another.
+    """
     signature = program.graph_signature
     mutated = {s.target for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
     tensors: dict[str, torch.Tensor] = {}
@@ -141,6 +139,7 @@ def capture(program: ExportedProgram) -> Capture:
                 f"the exported program takes {spec.arg.name!r}, a {spec.kind.name.lower()}\n"
                 "  stretto takes tensors and Python constants: remove custom objects and effect tokens"
             )
+    _check_apart(tensors, mutated)
     outputs = [
         _slot(spec.arg, f"output {position}")
         for position, spec in enumerate(s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT)
@@ -220,6 +219,28 @@ def _dense_tensor(program: ExportedProgram, name: str, mutated: bool) -> torch.T
     return tensor.detach().contiguous()
 
 
+def _check_apart(tensors: Mapping[str, torch.Tensor], mutated: Collection[str]) -> None:
+    """Raises UserError where a tensor that the program changes overlaps another one."""
+    spans = sorted(
+        (str(tensor.device), tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes, name)
+        for name, tensor in tensors.items()
+        if tensor.nbytes > 0 and tensor.data_ptr() != 0
+    )
+    # The span that reaches furthest so far: of all, and of those that change.
+    furthest: dict[tuple[str, bool], tuple[int, str]] = {}
+    for device, begin, end, name in spans:
+        changes = name in mutated
+        reach, other = furthest.get((device, not changes), (0, ""))
+        if begin < reach:
+            raise UserError(
+                f"{other!r} and {name!r} share memory, and the program changes "
+                f"{'both' if changes and other in mutated else 'one of them'}\n"
+                "  make them one tensor (module.weight = other.weight), or clone() one"
+            )
+        for changed_only in (False, True) if changes else (False,):
+            furthest[device, changed_only] = max(furthest.get((device, changed_only), (0, "")), (end, name))
+
+
 @contextlib.contextmanager
 def _short_metadata(program: ExportedProgram) -> Iterator[None]:
     full = [(node, node.meta) for node in program.graph.nodes]
@@ -257,6 +278,21 @@ def first_line(error: Exception) -> str:
     """The first line of its message; its class where it has none."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What PyTorch raises while it exports, as UserError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"PyTorch cannot export this model: {first_line(error)}\n"
+            "  stretto needs one graph with static shapes; for PyTorch's whole report run\n"
+            "  torch.export.export(model, args, strict=False).run_decompositions()"
+        ) from error
 
 
 class _quiet(warnings.catch_warnings):

@@ -114,3 +114,33 @@ def test_only_modules_and_functions_are_exported(wrong):
 def test_a_model_that_is_no_language_model_has_no_decode_step():
     with pytest.raises(stretto.InputTypeError, match="not a Hugging Face causal language model"):
         stretto.export_decoder(torch.nn.Linear(3, 3))
+
+
+class Counter(torch.nn.Module):
+    """Its buffer is a part of its parameter."""
+
+    def __init__(self, begin, end):
+        super().__init__()
+        self.whole = torch.nn.Parameter(torch.arange(8.0))
+        self.register_buffer("total", torch.zeros(end - begin))
+        self.total.data = self.whole.data[begin:end]
+
+    def forward(self, x):
+        return self.total.add_(x).sum() + self.whole.sum()
+
+
+def test_a_buffer_that_changes_within_a_parameter_is_refused():
+    with pytest.raises(stretto.UserError, match="PyTorch cannot export this model"):
+        stretto.compile(Counter(2, 5), torch.ones(3))
+
+
+def test_tensors_that_only_lie_side_by_side_may_change():
+    model = Counter(2, 5)
+    model.whole = torch.nn.Parameter(model.whole.detach()[5:])
+    assert stretto.compile(model, torch.ones(3))(torch.ones(3)).item() == (3 + 4 + 5) + (5 + 6 + 7)
+
+
+def test_tensors_that_nobody_changes_may_share_memory():
+    model = Counter(0, 8)
+    model.forward = lambda x: x * model.total + model.whole
+    assert torch.equal(stretto.compile(model, torch.ones(8))(torch.ones(8)), 2 * torch.arange(8.0))

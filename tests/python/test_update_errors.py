@@ -175,6 +175,13 @@ def test_a_model_that_holds_other_tensors_is_refused(change):
     assert text in message(stretto.UserError, update.state_dict)
 
 
+def test_parameters_that_share_memory_without_being_tied_are_refused():
+    model = mlp()
+    model[2].weight.data = model[0].weight.data
+    text = message(stretto.UserError, lambda: compiled(model))
+    assert "'model.0.weight' and 'model.2.weight' share memory, and the program changes both" in text
+
+
 def test_other_statistics_of_a_batch_norm_are_refused():
     model = normalized()
     update = compiled(model)
