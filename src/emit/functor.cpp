@@ -168,6 +168,8 @@ private:
 
     void add_vectors(const MapRegion& region, const Place& place) {
         const MapGroups groups = map_groups(graph_, region);
+        kind_.functor.constants.push_back(
+            flag("kFew", groups.length == 1 && volume(region.space) <= kManyPositions));
         if (groups.way == MapGroups::Way::Flat) {
             const auto flat = flattened(region);
             const Place positions{{{"at"}, "", DType::F32}, {}, place.at, {}};

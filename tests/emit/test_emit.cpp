@@ -27,6 +27,7 @@ TEST(Emit, WritesAMapAsAFunctorOverOperandSlots) {
     plan.add("model.act.square#7", sample::square(plan, x, y, {4, 6}), {Range{0, 24}, {}, {}, {}});
     const std::string source = emit(plan.finish(machine()), machine()).source;
     EXPECT_NE(source.find(R"(struct Square_0 {
+    static constexpr bool kFew = true;
     static constexpr I32 kVector = 1;
     static constexpr bool kGathers = false;
     struct Early {

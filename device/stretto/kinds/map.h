@@ -8,7 +8,8 @@ namespace stretto::device {
 /// Element-wise work. F: Early, load(position) giving an Early whose words may be missing, and
 /// store(position, early), which evaluates and stores every result of one position of the space. Where kVector is more
 /// than 1, tasks have whole groups of so many positions, and load_vector and store_vector do the same for a group, with what
-/// uniform() loaded once; kGathers says that they load from places that data names.
+/// uniform() loaded once; kGathers says that they load from places that data names. Where kFew, threads have one position at
+/// most: there is none to load ahead, and code that is run once should be short, since it comes from memory, too.
 template <class F>
 struct Map {
     template <class Config>
@@ -17,7 +18,8 @@ struct Map {
         const F f{Operands(record, launch)};
         const I32 begin = record.tile[0].begin + thread_here() * F::kVector;
         const I32 end = record.tile[0].end;
-        if constexpr (F::Early::kWords) {
+        if constexpr (F::Early::kWords || F::kFew) {
+#pragma unroll 1
             for (I32 at = begin; at < end; at += Config::kThreads) {
                 const auto load = [&] { return f.load(at); };
                 auto early = load();
