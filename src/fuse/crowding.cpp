@@ -33,12 +33,25 @@ std::set<ValueId> behind_operands(const Graph& graph, const Behind& behind, Valu
     return all;
 }
 
+/// What the value is made of, that of the most buffers first.
+std::vector<ValueId> most_behind_first(const Graph& graph, const Behind& behind, ValueId id) {
+    std::vector<ValueId> read = operands(graph[id]);
+    std::stable_sort(read.begin(), read.end(), [&](ValueId a, ValueId b) {
+        return behind[a.index()].size() > behind[b.index()].size();
+    });
+    return read;
+}
+
 /// Values to store so that regions of the crowd read less. A value of theirs that has more than `most` buffers behind its
 /// operands gets the largest ones stored.
 std::vector<ValueId> stored_for(const Graph& graph, const Decisions& decisions,
                                 const std::vector<bool>& in_crowd, std::size_t most) {
     Behind behind(graph.nodes.size());
     std::vector<ValueId> stored;
+    const auto elements = [&](ValueId id) { return volume(graph[id].type.shape); };
+    const auto can_be_stored = [&](ValueId id) {
+        return behind[id.index()].size() > 1 && std::holds_alternative<Pointwise>(graph[id].op);
+    };
     const auto store = [&](ValueId id) {
         stored.push_back(id);
         behind[id.index()] = {id};
@@ -48,20 +61,22 @@ std::vector<ValueId> stored_for(const Graph& graph, const Decisions& decisions,
         const bool is_inline = decisions.of(id) == Decisions::Way::Inline;
         if (is_inline) {
             behind[i] = behind_operands(graph, behind, id);
-            if (behind[i].size() > kMostBehindOne && std::holds_alternative<Pointwise>(graph[id].op))
-                store(id);
+            if (!std::holds_alternative<Pointwise>(graph[id].op)) continue;
+            // An outer product, say, has more elements than what it is made of.
+            for (ValueId operand : most_behind_first(graph, behind, id)) {
+                if (behind[i].size() <= kMostBehindOne) break;
+                if (!can_be_stored(operand) || elements(operand) >= elements(id)) continue;
+                store(operand);
+                behind[i] = behind_operands(graph, behind, id);
+            }
+            if (behind[i].size() > kMostBehindOne) store(id);
             continue;
         }
         if (in_crowd[i]) {
             // The region's own value is stored anyway: what it reads of the most buffers is stored as well.
-            std::vector<ValueId> read = operands(graph[id]);
-            std::stable_sort(read.begin(), read.end(), [&](ValueId a, ValueId b) {
-                return behind[a.index()].size() > behind[b.index()].size();
-            });
-            for (ValueId operand : read) {
-                const bool helps = behind[operand.index()].size() > 1 &&
-                                   std::holds_alternative<Pointwise>(graph[operand].op);
-                if (helps && behind_operands(graph, behind, id).size() > most) store(operand);
+            for (ValueId operand : most_behind_first(graph, behind, id)) {
+                if (can_be_stored(operand) && behind_operands(graph, behind, id).size() > most)
+                    store(operand);
             }
         }
         behind[i] = {home(graph, id)};

@@ -74,6 +74,29 @@ TEST(FuseCrowding, AProductOfSeveralStoresReadsItsLeftSideOrTheirOperandsStored)
     EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
 }
 
+TEST(FuseCrowding, AnOuterProductReadsItsFactorsStored) {
+    GraphBuilder b;
+    const auto sum_of = [&b](const std::string& name, int count, const Shape& shape) {
+        Tensor sum = b.input(Role::User, name, DType::F32, shape);
+        for (int i = 1; i < count; ++i) {
+            const Tensor next = b.input(Role::User, name + std::to_string(i), DType::F32, shape);
+            sum = b.apply(Op::Add, {sum, next}, DType::F32);
+        }
+        return sum;
+    };
+    const Tensor product = b.apply(Op::Mul, {sum_of("u", 7, {64, 1}), sum_of("v", 5, {1, 64})}, DType::F32);
+    b.output(b.apply(Op::Sub, {sum_of("w", 7, {64, 64}), product}, DType::F32), "y");
+    const RegionGraph regions = fuse(b.finish(), builtin_machine("h200"));
+    EXPECT_LE(most_buffers(regions), static_cast<std::size_t>(abi::kMaxOperands));
+    std::int64_t stored = 0;
+    for (const Buffer& buffer : regions.buffers) {
+        if (buffer.role != BufferRole::Arena) continue;
+        ++stored;
+        EXPECT_EQ(volume(buffer.shape), 64) << buffer.name;
+    }
+    EXPECT_EQ(stored, 1) << "one factor is enough";
+}
+
 TEST(FuseCrowding, AShortOneIsRecomputed) {
     const RegionGraph few = fuse(residual_stream(4), builtin_machine("h200"));
     EXPECT_GT(most_buffers(few), 4U);
