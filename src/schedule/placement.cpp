@@ -29,6 +29,15 @@ private:
     std::vector<std::pair<Range, double>> recent_;
 };
 
+/// By task: does nobody wait for it?
+std::vector<bool> last_tasks(const TaskGraph& graph) {
+    std::vector<bool> last(graph.tasks.size(), true);
+    for (const Task& task : graph.tasks) {
+        for (Range range : task.after) std::fill(last.begin() + range.begin, last.begin() + range.end, false);
+    }
+    return last;
+}
+
 }  // namespace
 
 bool streams(const RegionGraph& graph) {
@@ -64,6 +73,9 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
     std::vector<std::int64_t> streamed(workers, 0);
     std::vector<double> ends(graph.tasks.size(), 0);
     std::vector<std::int32_t> placed;
+    std::vector<std::int64_t> dealt(workers, 0);
+    const std::vector<bool> last =
+        streams(graph.regions) ? last_tasks(graph) : std::vector<bool>(graph.tasks.size(), false);
     LatestEnd latest(ends);
     const WorkEstimate work(graph);
     const double hop = hop_us(graph.regions, machine);
@@ -72,7 +84,10 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
         double ready = 0;
         for (Range range : task.after) ready = std::max(ready, latest.of(range) + hop);
         std::size_t best = 0;
-        const auto key = [&](std::size_t w) { return std::tuple(std::max(free[w], ready), streamed[w], w); };
+        const bool deal = last[t] && streamed_bytes(graph, task) == 0;
+        const auto key = [&](std::size_t w) {
+            return std::tuple(deal ? dealt[w] : 0, std::max(free[w], ready), streamed[w], w);
+        };
         for (std::size_t w = 1; w < workers; ++w) {
             if (key(w) < key(best)) best = w;
         }
@@ -80,6 +95,7 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
                      duration(graph, TaskId(static_cast<std::int64_t>(t)), work, machine);
         ends[t] = free[best];
         streamed[best] += streamed_bytes(graph, task);
+        dealt[best] += deal ? 1 : 0;
         placed.push_back(static_cast<std::int32_t>(best));
     }
     return placed;

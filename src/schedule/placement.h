@@ -9,7 +9,9 @@
 namespace stretto {
 
 /// The worker of every task, by task number. Tasks are taken in order; each goes where it can start first, and among
-/// equals to the worker that streams the fewest bytes so far, so that streams stay balanced.
+/// equals to the worker that streams the fewest bytes so far, so that streams stay balanced. Where weights stream, tasks that
+/// nobody waits for are dealt out: what they take is latency, which estimates miss, and one worker that seems to be free a
+/// little earlier would get a row of them, in front of its next product.
 [[nodiscard]] std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine);
 
 /// From the end of a task to the start of one on another worker, in microseconds. A machine's counters are as slow as under a

@@ -177,6 +177,29 @@ TEST(Schedule, LoadsFollowTheQueueAndCoverEachTasksRows) {
     }
 }
 
+TEST(Schedule, WhatNobodyWaitsForIsDealtOutWhereWeightsStream) {
+    // Nine panels keep one of eight workers twice as long as the others, which seem to be free for all of the maps.
+    std::string program = R"(
+buffer b0 = input "x" : bf16[1, 8192]
+buffer b1 = parameter "w" : bf16[72, 8192]
+buffer b2 = output "y" : bf16[1, 72]
+)";
+    std::string regions = product_region("r0", 1, 72, 8192, "b0", "b1", "b2");
+    for (int i = 0; i < 16; ++i) {
+        const std::string out = "b" + std::to_string(3 + i);
+        program += "buffer " + out + " = output \"" + out + "\" : f32[64]\n";
+        regions += "region r" + std::to_string(1 + i) + " = map [64] \"" + out + "\" {\n    store " + out +
+                   " : f32 [64:1] = { a0 = b0 : bf16 [64:1]  x0 = load a0 : bf16  x1 = cast x0 : f32 }\n}\n";
+    }
+    const Plan plan = planned(program + regions, machine_of(8));
+    for (const Worker& worker : plan.workers) {
+        const auto maps = std::count_if(worker.queue.begin(), worker.queue.end(), [&](const Step& step) {
+            return plan.graph[step.task].region.value > 0;
+        });
+        EXPECT_EQ(maps, 2);
+    }
+}
+
 TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
     std::string buffers = "buffer b0 = input \"x\" : bf16[1, 1024]\n";
     std::string regions;
