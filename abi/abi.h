@@ -44,6 +44,9 @@ inline constexpr U32 kIterationEvent = ~0u - 1;
 /// ErrorBlock::event of a wait for a word; `seen` is the operand slot of its buffer, `wanted` the tag.
 inline constexpr U32 kWordEvent = ~0u - 2;
 
+/// The tag's bit of a packed word.
+inline constexpr U32 kPackedTag = 1;
+
 /// Set in *Launch::progress once no iteration follows.
 inline constexpr U32 kEnded = 1u << 31;
 

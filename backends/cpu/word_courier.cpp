@@ -4,33 +4,46 @@
 #include <atomic>
 #include <cstring>
 
+#include "abi/abi.h"
+#include "backends/reference/word_values.h"
+
 namespace stretto {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-/// Calls `use(element)` for every element of a box, by its row-major number, until `use` returns false.
-template <class Use>
-bool for_each_element(const Shape& shape, const Box& box, Use&& use) {
-    if (volume(box) == 0) return true;
-    const Shape strides = row_major_strides(shape);
-    std::vector<std::int64_t> at;
-    for (Range range : box) at.push_back(range.begin);
-    while (true) {
-        std::int64_t element = 0;
-        for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * strides[d];
-        if (!use(element)) return false;
-        std::size_t d = at.size();
-        while (d > 0 && ++at[d - 1] == box[d - 1].end) {
-            at[d - 1] = box[d - 1].begin;
-            --d;
-        }
-        if (d == 0) return true;
-    }
+template <class Word>
+std::atomic_ref<Word> word_at(std::byte* words, std::int64_t element) {
+    return std::atomic_ref(reinterpret_cast<Word*>(words)[element]);
 }
 
-std::atomic_ref<std::uint64_t> word_at(std::byte* buffer, std::int64_t element) {
-    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(buffer)[element]);
+/// Copies the value of a word to `to`, if it has come; else returns false.
+bool take(const Buffer& buffer, std::byte* words, std::int64_t element, std::uint32_t tag, std::byte* to) {
+    const std::size_t size = size_of(buffer.dtype);
+    if (buffer.packed) {
+        const std::uint32_t word = word_at<std::uint32_t>(words, element).load(std::memory_order_relaxed);
+        if (((word ^ tag) & abi::kPackedTag) != 0) return false;
+        unpack_word(word, to, size);
+    } else {
+        const std::uint64_t word = word_at<std::uint64_t>(words, element).load(std::memory_order_relaxed);
+        if (static_cast<std::uint32_t>(word >> 32) != tag) return false;
+        const auto value = static_cast<std::uint32_t>(word);
+        std::memcpy(to, &value, size);
+    }
+    return true;
+}
+
+void give(const Buffer& buffer, std::byte* words, std::int64_t element, std::uint32_t tag,
+          const std::byte* from) {
+    const std::size_t size = size_of(buffer.dtype);
+    if (buffer.packed) {
+        word_at<std::uint32_t>(words, element).store(packed_word(from, size, tag), std::memory_order_relaxed);
+    } else {
+        std::uint32_t value = 0;
+        std::memcpy(&value, from, size);
+        word_at<std::uint64_t>(words, element)
+            .store(std::uint64_t{tag} << 32 | value, std::memory_order_relaxed);
+    }
 }
 
 }  // namespace
@@ -66,13 +79,10 @@ std::optional<BufferId> WordCourier::receive(const Task& task, std::uint32_t tag
         std::byte* words = arena_ + plan_.offsets[read.buffer.index()];
         std::byte* copy = memory_.data() + places_[read.buffer.index()];
         const bool all = for_each_element(buffer.shape, read.box, [&](std::int64_t element) {
-            std::uint64_t word = word_at(words, element).load(std::memory_order_relaxed);
-            for (int polls = 0; static_cast<std::uint32_t>(word >> 32) != tag; ++polls) {
+            std::byte* to = copy + element * static_cast<std::int64_t>(size);
+            for (int polls = 0; !take(buffer, words, element, tag, to); ++polls) {
                 if (!wait(polls)) return false;
-                word = word_at(words, element).load(std::memory_order_relaxed);
             }
-            const auto value = static_cast<std::uint32_t>(word);
-            std::memcpy(copy + element * static_cast<std::int64_t>(size), &value, size);
             return true;
         });
         if (!all) return read.buffer;
@@ -96,9 +106,7 @@ void WordCourier::publish(const Task& task, std::uint32_t tag) {
         std::byte* words = arena_ + plan_.offsets[write.buffer.index()];
         const std::byte* copy = memory_.data() + places_[write.buffer.index()];
         static_cast<void>(for_each_element(buffer.shape, write.box, [&](std::int64_t element) {
-            std::uint32_t value = 0;
-            std::memcpy(&value, copy + element * static_cast<std::int64_t>(size), size);
-            word_at(words, element).store(std::uint64_t{tag} << 32 | value, std::memory_order_relaxed);
+            give(buffer, words, element, tag, copy + element * static_cast<std::int64_t>(size));
             return true;
         }));
     }

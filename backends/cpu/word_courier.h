@@ -10,7 +10,7 @@
 namespace stretto {
 
 /// Carries words between one worker's tasks and the tagged buffers, with the order that the device gives them: each
-/// word is one relaxed 64-bit atomic and shows nothing but itself. Tasks do not see words: `receive` waits for those that
+/// word is one relaxed atomic and shows nothing but itself. Tasks do not see words: `receive` waits for those that
 /// a task reads and copies their values into plain memory of this worker, `publish` stores what the task wrote there.
 class WordCourier {
 public:

@@ -56,6 +56,8 @@ void check_words(const RegionGraph& graph, Faults& faults) {
         const std::size_t size = size_of(buffer.dtype);
         if (buffer.tagged && (buffer.role != BufferRole::Arena || (size != 2 && size != 4)))
             faults.push_back(fmt::format("buffer '{}' cannot be tagged", buffer.name));
+        if (buffer.packed && (!buffer.tagged || !is_float(buffer.dtype)))
+            faults.push_back(fmt::format("buffer '{}' cannot be packed", buffer.name));
     }
     for (const Region& region : graph.regions) {
         if (!polls(graph, region))

@@ -10,6 +10,7 @@
 #include "backends/reference/play.h"
 #include "backends/reference/twin.h"
 #include "backends/reference/watch.h"
+#include "backends/reference/word_values.h"
 #include "backends/reference/word_writers.h"
 #include "base/error.h"
 
@@ -104,6 +105,7 @@ private:
             const TaskId task = play.next(*worker).task;
             watch.begin(task, *worker);
             twins_.run(plan_.graph[task], bases, workspace);
+            round_to_words(plan_, plan_.graph[task], bases);
             play.complete(*worker);
             const RegionId region = plan_.graph[task].region;
             if (--left.at(region.index()) > 0 || !options_.stored) continue;

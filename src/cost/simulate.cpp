@@ -162,11 +162,12 @@ private:
 
     /// Time that a task's threads spend on asking for words.
     [[nodiscard]] double polling(TaskId task) const {
-        std::int64_t words = 0;
+        std::int64_t bytes = 0;
         for (const Footprint& read : plan_.graph[task].reads) {
-            if (plan_.graph.regions[read.buffer].tagged) words += volume(read.box);
+            const Buffer& buffer = plan_.graph.regions[read.buffer];
+            if (buffer.tagged) bytes += volume(read.box) * buffer.element_bytes();
         }
-        return static_cast<double>(words * kWordBytes) * machine_.word_byte_us;
+        return static_cast<double>(bytes) * machine_.word_byte_us;
     }
 
     void ready(std::size_t w, double now) {

@@ -48,6 +48,12 @@ std::string element_name(DType type) {
     return "double";
 }
 
+std::string memory_name(const Buffer& buffer) {
+    const std::string element = element_name(buffer.dtype);
+    if (!buffer.tagged) return element;
+    return fmt::format("{}<{}>", buffer.packed ? "Packed" : "Tagged", element);
+}
+
 std::string value_name(DType type) { return is_narrow_float(type) ? "float" : element_name(type); }
 
 DType accumulator_type(DType element) {

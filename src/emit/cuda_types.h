@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "fuse/region.h"
 
 namespace stretto {
 
@@ -15,6 +16,9 @@ enum class Domain : std::uint8_t { I64, F32, F64 };
 
 /// Element of a buffer (device/stretto/types.h).
 [[nodiscard]] std::string element_name(DType type);
+
+/// The type by which a buffer's elements lie in memory: an element, or a word with one.
+[[nodiscard]] std::string memory_name(const Buffer& buffer);
 /// Variable that holds an element in an expression: narrow floats are held in float.
 [[nodiscard]] std::string value_name(DType type);
 

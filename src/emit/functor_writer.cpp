@@ -275,8 +275,8 @@ bool FunctorWriter::add_held(const std::vector<Pass>& passes, const Place& place
         for (const Statements::EarlyLoad& load : loads) {
             const bool fits = count == 1 || (load.vector && !load.words);
             if (!fits || !pass.expr.nodes[load.node].args.empty()) return false;
-            const std::int64_t element =
-                load.words ? kWordBytes : static_cast<std::int64_t>(size_of(load.element));
+            const std::int64_t element = load.words ? pointers_.buffer(*load.words).element_bytes()
+                                                    : static_cast<std::int64_t>(size_of(load.element));
             bytes += element * count;
         }
         known_group(body, pass.expr, dim, count, own, own_values);
@@ -297,9 +297,8 @@ bool FunctorWriter::add_held(const std::vector<Pass>& passes, const Place& place
 CudaKind FunctorWriter::finished() {
     for (std::size_t slot : pointers_.used()) {
         const Buffer& buffer = pointers_.buffer(slot);
-        const std::string element = element_name(buffer.dtype);
-        kind_.functor.pointers.push_back({buffer.tagged ? fmt::format("Tagged<{}>", element) : element,
-                                          fmt::format("p{}", slot), fmt::format("{}", slot)});
+        kind_.functor.pointers.push_back(
+            {memory_name(buffer), fmt::format("p{}", slot), fmt::format("{}", slot)});
         kind_.functor.words |= buffer.tagged;
     }
     return std::move(kind_);

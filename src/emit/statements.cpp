@@ -176,7 +176,7 @@ Statements::EarlyLoad Statements::early_load(const Expr& expr, std::size_t i,
     const std::string value = inside.empty()
                                   ? fmt::format("ask({})", address(access))
                                   : fmt::format("ask_where({}, {}, words.tag())", inside, address(access));
-    return {i, fmt::format("Word<{}>", element_name(access.type)), value, access.type, slot};
+    return {i, fmt::format("Word<{}>", memory_name(pointers_.buffer(*slot))), value, access.type, slot};
 }
 
 std::vector<Statements::EarlyLoad> Statements::early_loads(const Expr& expr) {
@@ -201,7 +201,8 @@ std::vector<Statements::EarlyLoad> Statements::early_vectors(const Expr& expr, s
             place(expr, i, variables);
             const IndexText at = index(access, indirect_of(expr, node.args, access, variables));
             const std::string type =
-                fmt::format("{}<{}, {}>", slot ? "WordVector" : "Vector", element_name(access.type), count);
+                slot ? fmt::format("WordVector<{}, {}>", memory_name(pointers_.buffer(*slot)), count)
+                     : fmt::format("Vector<{}, {}>", element_name(access.type), count);
             std::string value = fmt::format("{}<{}>({} + ({}))", slot ? "ask_vector" : "read_vector", count,
                                             pointers_.name(BufferId(access.source)), at.offset);
             if (!at.inside.empty()) value = fmt::format("({}) ? {} : {}{{}}", at.inside, value, type);

@@ -23,6 +23,8 @@ enum class BufferRole : std::uint8_t {
 
 /// Bytes of an epoch-tagged word: 32 bits of value, 32 bits of tag.
 inline constexpr std::int64_t kWordBytes = 8;
+/// Bytes of a packed one: a float of which the lowest bit is the tag (decision 11).
+inline constexpr std::int64_t kPackedWordBytes = 4;
 
 /// A dense row-major allocation.
 struct Buffer {
@@ -34,14 +36,17 @@ struct Buffer {
     /// Of an Arena buffer, chosen by `schedule`: each element lies in an 8-byte word beside the tag of the iteration that
     /// wrote it, so that its readers can wait for the element itself.
     bool tagged = false;
+    /// Of a tagged buffer of floats of at most 32 bits: its words are packed. F32 does without its last bit.
+    bool packed = false;
 
     [[nodiscard]] std::int64_t element_bytes() const {
-        return tagged ? kWordBytes : static_cast<std::int64_t>(size_of(dtype));
+        if (tagged) return packed ? kPackedWordBytes : kWordBytes;
+        return static_cast<std::int64_t>(size_of(dtype));
     }
     [[nodiscard]] std::int64_t size_bytes() const { return volume(shape) * element_bytes(); }
     bool operator==(const Buffer& other) const {
         return name == other.name && dtype == other.dtype && shape == other.shape && role == other.role &&
-               tagged == other.tagged && same_bytes(bytes, other.bytes);
+               tagged == other.tagged && packed == other.packed && same_bytes(bytes, other.bytes);
     }
 };
 

@@ -241,6 +241,7 @@ void write(Writer& out, const Buffer& buffer) {
     out.put(kRoleNames[buffer.role], ' ', Quoted{buffer.name}, " : ");
     write(out, buffer.dtype, buffer.shape);
     if (buffer.tagged) out.put(" tagged");
+    if (buffer.packed) out.put(" packed");
     if (buffer.bytes != nullptr) out.put(' ', Blob{*buffer.bytes});
 }
 
@@ -251,6 +252,7 @@ Buffer read_buffer(Reader& in) {
     in.expect(":");
     read_type(in, buffer.dtype, buffer.shape);
     buffer.tagged = in.accept("tagged");
+    buffer.packed = in.accept("packed");
     if (in.next_is_blob()) buffer.bytes = std::make_shared<const std::vector<std::byte>>(in.blob());
     return buffer;
 }

@@ -1,6 +1,7 @@
 #include "schedule/words.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr std::int64_t kLanes = 32;
 /// Words that a thread of a product asks for together, before it looks at the first.
 constexpr std::int64_t kPolledTogether = 8;
+/// What packed words must save each reader, as they take a bit of F32.
+constexpr double kPackedSaves = 0.25;  ///< us
 
 /// What one task polls of a buffer: all its threads together, and how often a thread waits for an answer.
 struct Polls {
@@ -153,14 +156,18 @@ public:
     void run() {
         std::vector<std::size_t> tagged;
         for (std::size_t b = 0; b < uses_.size(); ++b) {
-            if (!pays(b)) continue;
-            graph_.regions.buffers[b].tagged = true;
-            tagged.push_back(b);
+            if (!can_be_tagged(b)) continue;
+            Buffer& buffer = graph_.regions.buffers[b];
+            buffer.packed = packed_pays(b);
+            buffer.tagged = buffer.packed || dearest_us(b, kWordBytes) < most_us_;
+            if (buffer.tagged) tagged.push_back(b);
         }
         if (tagged.empty()) return;
         const auto orders = orders_beside_words(graph_);
         for (std::size_t b : tagged) {
-            if (!spares_a_counter(b, orders)) graph_.regions.buffers[b].tagged = false;
+            if (spares_a_counter(b, orders)) continue;
+            graph_.regions.buffers[b].tagged = false;
+            graph_.regions.buffers[b].packed = false;
         }
     }
 
@@ -181,26 +188,34 @@ private:
                !users.readers.empty();
     }
 
-    [[nodiscard]] bool pays(std::size_t b) const {
-        if (!can_be_tagged(b)) return false;
+    [[nodiscard]] bool packed_pays(std::size_t b) const {
+        if (!is_float(graph_.regions.buffers[b].dtype)) return false;
+        const double packed_us = dearest_us(b, kPackedWordBytes);
+        return packed_us < most_us_ && packed_us + kPackedSaves < dearest_us(b, kWordBytes);
+    }
+
+    /// What words of some bytes cost the task that they cost most; infinite where a reader cannot wait for them.
+    [[nodiscard]] double dearest_us(std::size_t b, std::int64_t word_bytes) const {
         const BufferId buffer(static_cast<std::int64_t>(b));
         const std::int64_t threads = machine_.consumer_warps * kLanes;
+        double most = 0;
         for (std::size_t r : uses_[b].readers) {
             const Range tasks = graph_.tasks_of[r];
             for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
                 const Task& task = graph_.tasks[static_cast<std::size_t>(t)];
                 const auto polls =
                     std::visit(PollCount(buffer, task, threads), graph_.regions.regions[r].body);
-                if (!polls || cost(*polls) >= most_us_) return false;
+                if (!polls) return std::numeric_limits<double>::infinity();
+                most = std::max(most, cost(*polls, word_bytes));
             }
         }
-        return true;
+        return most;
     }
 
-    [[nodiscard]] double cost(const Polls& polls) const {
+    [[nodiscard]] double cost(const Polls& polls, std::int64_t word_bytes) const {
         return machine_.word_us +
                static_cast<double>(std::max<std::int64_t>(polls.rounds - 1, 0)) * machine_.load_latency_us +
-               static_cast<double>(polls.words * kWordBytes) * machine_.word_byte_us;
+               static_cast<double>(polls.words * word_bytes) * machine_.word_byte_us;
     }
 
     /// Is there a reader on another worker that needs no counter for the region that writes the buffer?

@@ -29,6 +29,8 @@ private:
     void broken(std::string message) { faults_.add(Kind::Malformed, std::move(message)); }
 
     void form(const Buffer& buffer) {
+        if (buffer.packed && (!buffer.tagged || !is_float(buffer.dtype)))
+            broken(fmt::format("'{}' is packed: only tagged buffers of floats can be", buffer.name));
         if (!buffer.tagged) return;
         const std::size_t size = size_of(buffer.dtype);
         if (buffer.role == BufferRole::Arena && (size == 2 || size == 4)) return;

@@ -28,11 +28,15 @@ Backend on_cpu(std::string name, const Machine& machine) {
             }};
 }
 
-Backend on_cuda(std::int32_t workers, std::int32_t warps) {
+Machine cuda_machine(std::int32_t workers, std::int32_t warps) {
     Machine machine = builtin_machine("h200");
     machine.workers = workers;
     machine.consumer_warps = warps;
-    return {"cuda_" + std::to_string(workers), machine,
+    return machine;
+}
+
+Backend on_cuda(const std::string& name, const Machine& machine) {
+    return {"cuda_" + name, machine,
             [machine](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
                 const auto executor = make_cuda_executor(plan, emit(plan, machine));
                 std::vector<cuda::DeviceMemory> device;
@@ -74,9 +78,16 @@ std::vector<Backend> available_backends() {
     };
     all.back().machine.consumer_warps = 11;  // which no power of two divides evenly among
     if (cuda_available()) {
-        all.push_back(on_cuda(1, 8));
-        all.push_back(on_cuda(9, 11));
+        all.push_back(on_cuda("1", cuda_machine(1, 8)));
+        all.push_back(on_cuda("9", cuda_machine(9, 11)));
     }
+    return all;
+}
+
+std::vector<Backend> packed_backends() {
+    std::vector<Backend> all{on_reference("packed_5", packed(cpu_machine(5)), Order::Random, 7),
+                             on_cpu("packed_4", packed(cpu_machine(4)))};
+    if (cuda_available()) all.push_back(on_cuda("packed_9", packed(cuda_machine(9, 8))));
     return all;
 }
 
@@ -95,6 +106,14 @@ Machine word_machine(std::int32_t workers) {
     machine.word_us = 0.001;
     machine.word_byte_us = 0;
     machine.load_latency_us = 0;
+    return machine;
+}
+
+Machine packed(Machine machine) {
+    machine.word_us = 0.001;
+    machine.word_byte_us = 1;
+    machine.counter_us = 1e9;
+    machine.barrier_us = 2e9;
     return machine;
 }
 

@@ -27,6 +27,9 @@ struct Backend {
 /// where there is a device.
 [[nodiscard]] std::vector<Backend> available_backends();
 
+/// One of each kind on which all that can travel as packed words does.
+[[nodiscard]] std::vector<Backend> packed_backends();
+
 /// The stages from regions to a finished plan.
 [[nodiscard]] Plan planned(RegionGraph regions, const Machine& machine);
 
@@ -35,5 +38,8 @@ struct Backend {
 
 /// One on which words are the cheapest hand-off by far.
 [[nodiscard]] Machine word_machine(std::int32_t workers);
+
+/// The machine, with costs by which whatever can travel as packed words does.
+[[nodiscard]] Machine packed(Machine machine);
 
 }  // namespace stretto

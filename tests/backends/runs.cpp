@@ -19,10 +19,10 @@ bool fits(const RegionGraph& graph, const Machine& machine) {
 
 }  // namespace
 
-std::vector<Run> all_runs() {
+std::vector<Run> runs_of(const std::vector<Case>& cases, const std::vector<Backend>& backends) {
     std::vector<Run> runs;
-    for (const Case& test : all_cases()) {
-        for (const Backend& backend : available_backends()) {
+    for (const Case& test : cases) {
+        for (const Backend& backend : backends) {
             if (fits(test.graph, backend.machine)) runs.emplace_back(test, backend);
         }
     }

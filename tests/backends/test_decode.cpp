@@ -62,8 +62,14 @@ TEST_P(Decode, StepsFollowThePlainEvaluator) {
     }
 }
 
+std::vector<Backend> all_backends() {
+    std::vector<Backend> all = available_backends();
+    for (Backend& backend : packed_backends()) all.push_back(std::move(backend));
+    return all;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Decode,
-                         testing::Combine(testing::Values(1, 4), testing::ValuesIn(available_backends())),
+                         testing::Combine(testing::Values(1, 4), testing::ValuesIn(all_backends())),
                          [](const auto& instance) {
                              return "batch_" + std::to_string(std::get<0>(instance.param)) + "_on_" +
                                     std::get<1>(instance.param).name;

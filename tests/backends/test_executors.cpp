@@ -180,9 +180,15 @@ TEST(CpuExecutor, NamesTheBufferOfAWordThatDoesNotComeAndRunsAgainAfterIt) {
     }
 }
 
-TEST(CpuExecutor, WordsOfTheLaunchBeforeAreNotTaken) {
+class EachForm : public testing::TestWithParam<bool> {};
+
+TEST_P(EachForm, WordsOfTheLaunchBeforeAreNotTaken) {
+    const bool is_packed = GetParam();
     const RegionGraph graph = chain_cases()[1].graph;
-    const Plan plan = planned(graph, word_machine(5));
+    const Plan plan = planned(graph, is_packed ? packed(cpu_machine(5)) : word_machine(5));
+    const auto in_form = [&](const Buffer& buffer) { return buffer.tagged && buffer.packed == is_packed; };
+    const auto& buffers = plan.graph.regions.buffers;
+    ASSERT_TRUE(std::any_of(buffers.begin(), buffers.end(), in_form));
     const auto reference = make_reference_executor(plan);
     CpuOptions options;
     options.delay_seed = 3;
@@ -193,6 +199,9 @@ TEST(CpuExecutor, WordsOfTheLaunchBeforeAreNotTaken) {
             << "launch " << launch;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, EachForm, testing::Bool(),
+                         [](const auto& form) { return form.param ? "Packed" : "Whole"; });
 
 /// A plan for a machine on which one kind of hand-off is by far the cheapest.
 Plan plan_with(HandOff kind, const RegionGraph& graph) {

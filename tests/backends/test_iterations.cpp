@@ -36,7 +36,8 @@ TEST_P(EachCase, IterationsOfOneLaunchGiveTheBitsOfAsManyLaunches) {
     EXPECT_EQ(results_of(test, backend, 2, 2), results_of(test, backend, 4, 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EachCase, testing::ValuesIn(all_runs()), run_name);
+INSTANTIATE_TEST_SUITE_P(All, EachCase, testing::ValuesIn(runs_of(all_cases(), available_backends())),
+                         run_name);
 
 constexpr std::int64_t kWidth = 500;
 

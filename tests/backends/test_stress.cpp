@@ -36,18 +36,34 @@ RegionGraph relay(std::int64_t length, std::int64_t workers) {
     return build.finish();
 }
 
-Machine machine_for(HandOff kind, Machine machine, std::int32_t workers) {
+struct Way {
+    const char* name;
+    HandOff kind;
+    bool packed = false;
+};
+
+constexpr Way kWords{"Words", HandOff::Words};
+constexpr Way kPackedWords{"PackedWords", HandOff::Words, true};
+constexpr Way kCounters{"Counters", HandOff::Counter};
+constexpr Way kBarriers{"Barriers", HandOff::Barrier};
+
+Machine machine_for(const Way& way, Machine machine, std::int32_t workers) {
     machine.workers = workers;
-    machine.word_us = kind == HandOff::Words ? 0.001 : 1000;
-    machine.barrier_us = kind == HandOff::Barrier ? 0 : 1000;
+    if (way.packed) return packed(machine);
+    machine.word_us = way.kind == HandOff::Words ? 0.001 : 1000;
+    machine.word_byte_us = 0;
+    machine.barrier_us = way.kind == HandOff::Barrier ? 0 : 1000;
     return machine;
 }
 
-void expect_arena_edges(const Plan& plan, HandOff kind) {
+void expect_arena_edges(const Plan& plan, const Way& way) {
     ASSERT_TRUE(verify(plan).empty()) << verify(plan)[0].message;
     std::int64_t edges = 0;
     for (const Edge& edge : plan.edges) {
-        if (edge.to.value == edge.from.value + 1 && edge.kind == kind) ++edges;
+        if (edge.to.value == edge.from.value + 1 && edge.kind == way.kind) ++edges;
+    }
+    for (const Buffer& buffer : plan.graph.regions.buffers) {
+        EXPECT_EQ(buffer.packed, way.packed && buffer.role == BufferRole::Arena) << buffer.name;
     }
     EXPECT_EQ(edges, static_cast<std::int64_t>(plan.graph.regions.regions.size()) - 1);
 }
@@ -67,7 +83,7 @@ std::int64_t count_wrong(const std::vector<float>& state, std::int64_t steps) {
     return wrong;
 }
 
-class Stress : public testing::TestWithParam<HandOff> {};
+class Stress : public testing::TestWithParam<Way> {};
 
 TEST_P(Stress, ThreadsWithRandomPausesHandOverEveryElement) {
     constexpr std::int64_t kLength = 8;
@@ -95,7 +111,7 @@ public:
     static constexpr std::uint32_t kIterations = 1000;
     static constexpr int kLaunches = 5;
 
-    explicit DeviceStress(HandOff kind) : machine_(machine_for(kind, builtin_machine("h200"), 0)) {
+    explicit DeviceStress(const Way& way) : machine_(machine_for(way, builtin_machine("h200"), 0)) {
         machine_.workers = builtin_machine("h200").workers;
         plan = planned(relay(kLength, machine_.workers), machine_);
     }
@@ -156,25 +172,29 @@ TEST_P(Stress, TheDeviceHandsOverEveryElementMillionsOfTimes) {
     EXPECT_EQ(stress.run(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Values(HandOff::Counter, HandOff::Words, HandOff::Barrier));
+INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Values(kCounters, kWords, kPackedWords, kBarriers),
+                         [](const auto& way) { return way.param.name; });
 
 // Negative controls: without the hand-off the same test fails, so it can see one that does not work.
 
 TEST(StressControl, SeesWordsWhoseTagIsNotLookedAt) {
     if (!cuda_available()) GTEST_SKIP() << "no CUDA device";
-    const DeviceStress stress(HandOff::Words);
-    EXPECT_GT(stress.run([](std::string& source) {
-        const std::regex checked(R"(return e\d+\.ready\(tag\);)");
-        ASSERT_TRUE(std::regex_search(source, checked)) << source;
-        source = std::regex_replace(source, checked, "return true;");
-    }),
-              0);
+    for (const Way& way : {kWords, kPackedWords}) {
+        const DeviceStress stress(way);
+        EXPECT_GT(stress.run([](std::string& source) {
+            const std::regex checked(R"(return e\d+\.ready\(tag\);)");
+            ASSERT_TRUE(std::regex_search(source, checked)) << source;
+            source = std::regex_replace(source, checked, "return true;");
+        }),
+                  0)
+            << way.name;
+    }
 }
 
 TEST(StressControl, SeesCountersAndBarriersThatNobodyWaitsFor) {
     if (!cuda_available()) GTEST_SKIP() << "no CUDA device";
-    for (const HandOff kind : {HandOff::Counter, HandOff::Barrier}) {
-        DeviceStress stress(kind);
+    for (const Way& way : {kCounters, kBarriers}) {
+        DeviceStress stress(way);
         for (Worker& worker : stress.plan.workers) {
             for (Step& step : worker.queue) step.waits.clear();
         }

@@ -196,7 +196,7 @@ TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {
     const std::string source = emit(sample::every_kind(machine(), 1, true), machine()).source;
     EXPECT_NE(source.find(R"(    struct LeftEarly {
         static constexpr bool kWords = true;
-        Word<float> e0;
+        Word<Tagged<float>> e0;
         __device__ __forceinline__ bool ready(U32 tag) const { return e0.ready(tag); }
         __device__ __forceinline__ U32 missing(U32 tag) const { return !e0.ready(tag) ? 0u : kNoneMissing; }
     };)"),
@@ -217,7 +217,7 @@ TEST(Emit, NeighboursOfALeftSideAreAskedForTogether) {
     const std::string source = emit(plan.finish(machine()), machine()).source;
     for (const char* line :
          {"static constexpr I32 kWidth = 2;", "static constexpr I32 kRowWarps = 8;",
-          "WordVector<BF16, 2> e0;", "return {ask_vector<2>(p0 + (k))};", "early.e0.value(v)"}) {
+          "WordVector<Tagged<BF16>, 2> e0;", "return {ask_vector<2>(p0 + (k))};", "early.e0.value(v)"}) {
         EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
     }
 }
@@ -229,10 +229,28 @@ TEST(Emit, LoadsWaitForTheWordsThatTheyReadAndStoresTagThoseThatTheyWrite) {
     plan.add("square", sample::square(plan, x, y, {24}), {Range{0, 24}, {}, {}, {}});
     plan.tag_arena();
     const std::string source = emit(plan.finish(machine()), machine()).source;
-    for (const char* line : {"Tagged<BF16>* p0;", "Tagged<float>* p1;", "Words words;", "Word<BF16> e0;",
-                             "return {ask(p0 + (i0))};",
+    for (const char* line : {"Tagged<BF16>* p0;", "Tagged<float>* p1;", "Words words;",
+                             "Word<Tagged<BF16>> e0;", "return {ask(p0 + (i0))};",
                              "const float t0 = round_to<BF16>((early.e0.value() * early.e0.value()));",
                              "write(p1 + (i0), t0, words);"}) {
+        EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
+    }
+}
+
+TEST(Emit, PackedWordsAreAskedForBySixteenBytes) {
+    sample::PlanBuilder plan;
+    const BufferId x = plan.buffer("x", DType::F32, {1, 2048}, BufferRole::Arena);
+    const BufferId gate = plan.buffer("gate", DType::BF16, {8, 2048}, BufferRole::Parameter);
+    const BufferId up = plan.buffer("up", DType::BF16, {8, 2048}, BufferRole::Parameter);
+    const BufferId y = plan.buffer("y", DType::BF16, {1, 8}, BufferRole::Arena);
+    plan.add("gated", sample::gated(plan, x, gate, up, y, {1, 1, 8, 2048}),
+             {Range{0, 1}, {0, 1}, {0, 8}, {}});
+    plan.tag_arena();
+    Plan finished = plan.finish(machine());
+    for (Buffer& buffer : finished.graph.regions.buffers) buffer.packed = buffer.tagged;
+    const std::string source = emit(finished, machine()).source;
+    for (const char* line : {"Packed<float>* p0;", "Packed<BF16>* p3;", "WordVector<Packed<float>, 4> e0;",
+                             "return {ask_vector<4>(p0 + (k))};"}) {
         EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
     }
 }

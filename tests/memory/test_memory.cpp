@@ -50,13 +50,16 @@ TEST(Memory, ListOrderIsNoOrder) {
     EXPECT_GE(std::abs(plan.offsets[3] - plan.offsets[1]), 400);
 }
 
-TEST(Memory, WordsShareBytesWithNothingAndTakeEightAnElement) {
+TEST(Memory, WordsShareBytesWithNothingAndTakeEightOrFourAnElement) {
     Plan scheduled = ordered_chain();
     scheduled.graph.regions.buffers[1].tagged = true;
-    const Plan plan = place_buffers(scheduled);
-    EXPECT_EQ(plan.offsets[1], 0);
-    EXPECT_GE(plan.offsets[2], 800);
-    EXPECT_GE(plan.offsets[3], 800);
+    for (const std::int64_t bytes : {800, 400}) {
+        scheduled.graph.regions.buffers[1].packed = bytes == 400;
+        const Plan plan = place_buffers(scheduled);
+        EXPECT_EQ(plan.offsets[1], 0);
+        EXPECT_GE(plan.offsets[2], bytes);
+        EXPECT_GE(plan.offsets[3], bytes);
+    }
 }
 
 TEST(Memory, OnlyTheArenaHasOffsetsAndTheyAreAligned) {

@@ -142,6 +142,16 @@ TEST(Schedule, SmallActivationsTravelAsWordsAndNeedNoEvents) {
     for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Words);
     for (const Buffer& buffer : plan.graph.regions.buffers) {
         EXPECT_EQ(buffer.tagged, buffer.role == BufferRole::Arena) << buffer.name;
+        EXPECT_FALSE(buffer.packed) << buffer.name;
+    }
+}
+
+TEST(Schedule, WordsThatReadersAskForByTheThousandArePacked) {
+    const Plan plan = planned(products(8, 576), machine_of(8));
+    for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Words);
+    for (const Buffer& buffer : plan.graph.regions.buffers) {
+        EXPECT_EQ(buffer.tagged, buffer.role == BufferRole::Arena) << buffer.name;
+        EXPECT_EQ(buffer.packed, buffer.tagged) << buffer.name;
     }
 }
 

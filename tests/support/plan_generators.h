@@ -94,6 +94,7 @@ inline RegionGraph pick_regions() {
         buffer = {pick_name(), pick_dtype(), pick_shape(), pick_enum(BufferRole::Arena), nullptr};
         if (buffer.role == BufferRole::Constant) buffer.bytes = pick_bytes();
         buffer.tagged = one_in(3);
+        buffer.packed = buffer.tagged && one_in(2);
     }
     graph.regions.resize(static_cast<std::size_t>(pick(0, 3)));
     for (Region& region : graph.regions) {

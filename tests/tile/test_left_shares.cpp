@@ -40,6 +40,8 @@ TEST(LeftShares, WordsAreAskedForAsManyAsOneAccessMoves) {
     const auto& matmul = std::get<MatMulRegion>(graph.regions.at(0).body);
     graph.buffers.at(static_cast<std::size_t>(matmul.a.accesses.at(0).source)).tagged = true;
     EXPECT_EQ(left_shares(graph, matmul, 8).width, 2);
+    graph.buffers.at(static_cast<std::size_t>(matmul.a.accesses.at(0).source)).packed = true;
+    EXPECT_EQ(left_shares(graph, matmul, 8).width, 4);
 }
 
 TEST(LeftShares, ShortRowsAreSpreadOverMoreThreads) {

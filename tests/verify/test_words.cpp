@@ -101,6 +101,21 @@ TEST(VerifyWords, ReportsATagOutsideTheArena) {
               "malformed: 'out' is tagged: only arena buffers of 16- or 32-bit elements can be");
 }
 
+TEST(VerifyWords, ReportsPackedWordsOfAnythingButTaggedFloats) {
+    PlanBuilder plan(1);
+    plan.buffer("x", 8);
+    plan.task("a", 0, {}, {{"x", 0, 8}});
+    Plan finished = plan.finish();
+    Buffer& x = finished.graph.regions.buffers[0];
+    x.packed = true;
+    const std::string packed = "malformed: 'x' is packed: only tagged buffers of floats can be";
+    EXPECT_EQ(faults_of(finished), packed);
+    x.tagged = true;
+    EXPECT_EQ(faults_of(finished), "");
+    x.dtype = DType::I32;
+    EXPECT_EQ(faults_of(finished), packed);
+}
+
 TEST(VerifyWords, ReportsBytesThatWordsShareEvenInOrder) {
     TwoTasks test;
     test.plan.buffer("z", 8);
