@@ -129,7 +129,11 @@ def _exported(
             mark_decoder(program, decoder)
         return program
     if decodes:
-        return export_decoder(model, batch_size=batch_size or 1, max_cache_len=max_cache_len or 256)
+        return export_decoder(
+            model,
+            batch_size=1 if batch_size is None else batch_size,
+            max_cache_len=256 if max_cache_len is None else max_cache_len,
+        )
     return export(model, () if example_inputs is None else example_inputs)
 
 

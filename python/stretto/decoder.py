@@ -69,6 +69,9 @@ def decode_module(model: torch.nn.Module, batch_size: int, max_cache_len: int) -
             f"{type(model).__name__} is not a Hugging Face causal language model\n"
             "  for other models pass example_inputs instead of batch_size and max_cache_len"
         )
+    for name, value in (("batch_size", batch_size), ("max_cache_len", max_cache_len)):
+        if value < 1:
+            raise UserError(f"{name} is {value}, it must be at least 1")
     with _static_cache(model):
         try:
             exportable = TorchExportableModuleForDecoderOnlyLM(model, batch_size, max_cache_len)

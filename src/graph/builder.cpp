@@ -54,6 +54,13 @@ void GraphBuilder::fail(std::string_view what) const {
 Tensor GraphBuilder::add(Node node) {
     // So that nobody reads what has no elements: index maps and tiles divide by extents.
     if (is_of_nothing(node)) node.op = filled(0, node.type.dtype);
+    const auto* update = std::get_if<Update>(&node.op);
+    const bool changes_nothing = update != nullptr && volume(update->space) == 0;
+    for (const ValueId operand : operands(node)) {
+        const Shape& shape = graph_[operand].type.shape;
+        if (volume(shape) > 0 || changes_nothing) continue;
+        fail(fmt::format("a tensor of shape {} has no elements to read or change", to_text(shape)));
+    }
     node.source = source_;
     graph_.nodes.push_back(std::move(node));
     const Type& type = graph_.nodes.back().type;

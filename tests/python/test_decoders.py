@@ -62,3 +62,11 @@ def test_exact_numerics_stay_within_eagers_error():
 def test_the_last_cache_row_can_be_used():
     model, tokens = small_model("llama"), random_tokens(1, 32)
     assert not checked(model, tokens).faults()
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"max_cache_len": 0}, {"max_cache_len": -1}])
+def test_a_decode_step_has_at_least_one_row_of_everything(wrong):
+    (name,) = wrong
+    for compile in (stretto.compile, stretto.compile_generator):
+        with pytest.raises(stretto.UserError, match=f"{name} is {wrong[name]}, it must be at least 1"):
+            compile(small_model("llama"), **wrong)

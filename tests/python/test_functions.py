@@ -253,3 +253,11 @@ def test_tensors_without_elements_give_what_pytorch_gives(case):
     function, inputs = OF_NOTHING[case]
     found = stretto.compile(function, inputs)(*inputs)
     torch.testing.assert_close(found, function(*inputs), equal_nan=True)
+
+
+def test_what_takes_an_element_of_none_is_refused():
+    def cleared(x, at):
+        return x.index_put((at,), torch.zeros(1, 4))
+
+    with pytest.raises(stretto.UserError, match=r"shape \[0, 4\] has no elements to read or change"):
+        stretto.compile(cleared, (torch.randn(0, 4), torch.tensor([0])))
