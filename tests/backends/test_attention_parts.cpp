@@ -55,10 +55,11 @@ TEST_P(AttentionParts, GiveTheAttentionOfTheWholeContext) {
         backend.run(plan, memory, 2);
         for (const Output& output : graph.outputs) {
             if (output.state_input.valid()) continue;
-            // Results are rounded to the type; what F32 sums of so many terms lose counts where that is F32.
+            // Results are rounded to the type. Where that is F32, what the sums lose counts: of n positive terms at most n
+            // units in the last place, of which a device adds thousands one after the other.
             EXPECT_LT(relative_distance(memory.elements(buffer_named(regions, output.name)),
                                         values[output.value.index()]),
-                      type == DType::F32 ? 0x1p-18 : 0x1p-8)
+                      type == DType::F32 ? 0x1p-16 : 0x1p-8)
                 << output.name << " on " << backend.name;
         }
     }
