@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/warp.h"
 #include "emit/attention_kind.h"
 #include "emit/cuda_types.h"
 #include "emit/functor_writer.h"
@@ -17,8 +18,6 @@
 
 namespace stretto {
 namespace {
-
-constexpr std::int64_t kLanesOfWarp = 32;
 
 const char* template_of(ReduceLanes::Way way) {
     switch (way) {

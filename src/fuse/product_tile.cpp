@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "abi/abi.h"
+#include "base/warp.h"
 #include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
 #include "fuse/product_operand.h"
@@ -99,11 +100,10 @@ private:
     }
 
     [[nodiscard]] std::int64_t sums(const ProductTile& tile) const {
-        constexpr std::int64_t kLanes = 32;
-        const std::int64_t each = tile.rows * tile.columns / (machine_.consumer_warps * kLanes);
+        const std::int64_t each = tile.rows * tile.columns / (machine_.consumer_warps * kLanesOfWarp);
         const std::int64_t side = std::min<std::int64_t>(tile.rows, kScalarSide) *
                                   std::min<std::int64_t>(tile.columns, kScalarSide);
-        return std::max(each, scalar_ ? side / kLanes : 1) * weights_;
+        return std::max(each, scalar_ ? side / kLanesOfWarp : 1) * weights_;
     }
 
     /// As ScalarTile deals a tile to warps. The results of all warps are laid out where the stages were.

@@ -4,13 +4,13 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "base/warp.h"
 #include "fuse/groups.h"
 #include "graph/index_groups.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kLanesOfWarp = 32;
 constexpr std::int64_t kManyTerms = 32;  ///< fewer do not occupy the shares
 constexpr std::int64_t kLongRow = 256;   ///< shorter rows leave lanes without a vector
 /// So many short rows leave no lane without one; a lane has all groups of a row on their way together.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/warp.h"
 #include "graph/builder.h"
 #include "graph/promote.h"
 
@@ -15,7 +16,6 @@ namespace {
 constexpr std::int64_t kLongReduction = 16'384;
 /// With so many positions every warp has work anyway.
 constexpr std::int64_t kManyPositions = 1'024;
-constexpr std::int64_t kWarp = 32;
 
 /// Of an outer dimension a task's warps share the terms of some results: more terms than this are worth two hand-offs.
 constexpr std::int64_t kLongOuter = 4'096;
@@ -23,7 +23,7 @@ constexpr std::int64_t kLongOuter = 4'096;
 /// The number of parts, a divisor of `count`, in which an outer dimension is reduced: the fewest that are not long.
 std::int64_t parts_of_outer(std::int64_t count) {
     const std::int64_t fewest = std::max<std::int64_t>((count + kLongOuter - 1) / kLongOuter, 1);
-    for (std::int64_t parts = fewest; parts * kWarp <= count; ++parts) {
+    for (std::int64_t parts = fewest; parts * kLanesOfWarp <= count; ++parts) {
         if (count % parts == 0) return parts;
     }
     return 1;
@@ -39,7 +39,7 @@ bool reduces_outer(const IndexMap& map, std::size_t kept) {
 /// The number of parts, a divisor of `count`, for which a part and then the parts' results take the fewest steps.
 std::int64_t parts_of(std::int64_t count) {
     const auto steps = [&](std::int64_t parts) {
-        return (count / parts + kWarp - 1) / kWarp + (parts + kWarp - 1) / kWarp;
+        return (count / parts + kLanesOfWarp - 1) / kLanesOfWarp + (parts + kLanesOfWarp - 1) / kLanesOfWarp;
     };
     std::int64_t best = 1;
     for (std::int64_t divisor = 1; divisor * divisor <= count; ++divisor) {

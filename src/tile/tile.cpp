@@ -4,6 +4,7 @@
 
 #include "abi/abi.h"
 #include "base/error.h"
+#include "base/warp.h"
 #include "fuse/left_shares.h"
 #include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
@@ -15,10 +16,9 @@
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kMaxTokens = 8;           ///< rows of m that a MatMul task computes together
-constexpr std::int64_t kMaxAccumulators = 8192;  ///< of one MatMul task
-constexpr std::int64_t kQueryRows = 8;           ///< of one attention task
-constexpr std::int64_t kLanes = 32;
+constexpr std::int64_t kMaxTokens = 8;             ///< rows of m that a MatMul task computes together
+constexpr std::int64_t kMaxAccumulators = 8192;    ///< of one MatMul task
+constexpr std::int64_t kQueryRows = 8;             ///< of one attention task
 constexpr std::int64_t kLeastWideElements = 4096;  ///< of the weights that a task reads 16 bytes at a time
 constexpr std::int64_t kStripBytes = 16 << 20;     ///< a good part of a large GPU's L2
 
@@ -60,8 +60,8 @@ private:
 
     void cut(std::size_t region, const MapRegion& map) {
         const std::int64_t total = volume(map.space);
-        const std::int64_t threads = machine_.consumer_warps * kLanes;
-        const std::int64_t share = round_up(ceil_div(total, machine_.workers), kLanes);
+        const std::int64_t threads = machine_.consumer_warps * kLanesOfWarp;
+        const std::int64_t share = round_up(ceil_div(total, machine_.workers), kLanesOfWarp);
         // Fewer positions than threads would only spread the hand-off over more signals.
         cut_linear(region, total, round_up(std::max(share, threads), unit_of(map.stores, map.space)));
     }
@@ -197,7 +197,7 @@ private:
         const bool wide = wide_weights(matmul).has_value();
         std::int64_t columns = ceil_div(ceil_div(cost, machine_.workers), row_cost(matmul));
         // Without the ring, neighbouring lanes read neighbouring columns.
-        if (!matmul.streamed && !wide) columns = round_up(columns, kLanes);
+        if (!matmul.streamed && !wide) columns = round_up(columns, kLanesOfWarp);
         if (wide) columns = std::max(columns, ceil_div(kLeastWideElements, row_cost(matmul)));
         const std::int64_t accumulators = tokens * static_cast<std::int64_t>(matmul.weights.size());
         const std::int64_t held = wide ? abi::kDirectChunk * machine_.consumer_warps : kMaxAccumulators;
