@@ -72,7 +72,10 @@ Points points(const ReduceRegion& reduce, const Task& task, double nodes) {
 Points points(const MatMulRegion& matmul, const Task& task, double nodes) {
     const auto k = static_cast<double>(matmul.ragged ? matmul.ragged->expected : matmul.space[3]);
     const double rows = size(task.tile[0]) * size(task.tile[1]);
-    const double products = rows * size(task.tile[2]) * k * static_cast<double>(matmul.weights.size());
+    // The rows of a task of panels, eight at most, are multiplied by the same instructions.
+    const bool panels = product_kind(matmul) == abi::ProductKind::Panels;
+    const double products = (panels ? std::min(rows, 1.0) : rows) * size(task.tile[2]) * k *
+                            static_cast<double>(matmul.weights.size());
     const double touched = std::max(rows, size(task.tile[0]) * size(task.tile[2])) * k;
     const bool tensor = product_kind(matmul) == abi::ProductKind::Tiles && size_of(matmul.a_type) == 2;
     if (tensor) return {0, 2 * products, touched};

@@ -5,6 +5,7 @@
 #include "fuse/text.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
+#include "tile/work.h"
 
 namespace stretto {
 namespace {
@@ -102,6 +103,24 @@ TEST(Tile, ProductsOfOneLeftSideShareTheWorkers) {
             product_region("r1", 1, 96, 64, "b0", "b2", "b4"),
         8);
     EXPECT_EQ(graph.tasks.size(), 8U);
+}
+
+/// Operations of the one task of `rows` rows of 64 elements times a weight of 96.
+double operations_of(std::int64_t rows) {
+    const std::string m = std::to_string(rows);
+    const TaskGraph graph = tiled("buffer b0 = input \"x\" : bf16[" + m +
+                                      ", 64]\n"
+                                      "buffer b1 = parameter \"w\" : bf16[96, 64]\n"
+                                      "buffer b2 = output \"y\" : bf16[" +
+                                      m + ", 96]\n" + product_region("r0", rows, 96, 64, "b0", "b1", "b2"),
+                                  1);
+    EXPECT_EQ(graph.tasks.size(), 1U);
+    return WorkEstimate(graph).of(TaskId(0)).operations;
+}
+
+TEST(Tile, EightRowsOfPanelsAreMultipliedByTheInstructionsOfOne) {
+    EXPECT_GT(operations_of(8), operations_of(1)) << "more is staged";
+    EXPECT_LT(operations_of(8), 1.1 * operations_of(1));
 }
 
 TEST(Tile, ProductsInTilesCoverTheResultsOnce) {
