@@ -81,36 +81,6 @@ __device__ __forceinline__ Cursor dispatch(KindList<Kinds...>, const abi::Record
     return cursor;
 }
 
-/// Kinds that can ask for memory that they will read before they may read it.
-template <class Kind>
-inline constexpr bool kPrefetches = false;
-template <class F>
-inline constexpr bool kPrefetches<MatMulWide<F>> = true;
-
-/// A function of its own: the loop over records runs past it more often than through it.
-template <class Kind>
-__device__ __noinline__ void prefetch_apart(const abi::Record& record, const abi::Launch& launch, I32 thread,
-                                            I32 threads) {
-    Kind::prefetch(record, launch, thread, threads);
-}
-
-/// What all warps but warp 0 do while that polls for the record's events.
-template <class Config, U32 Number, class Kind, class... Rest>
-__device__ __forceinline__ void prefetch_from(const abi::Record& record) {
-    if constexpr (kPrefetches<Kind>) {
-        if (record.kind == Number) {
-            prefetch_apart<Kind>(record, launch_parameter(), thread_here() - 32, Config::kThreads - 32);
-            return;
-        }
-    }
-    if constexpr (sizeof...(Rest) > 0) prefetch_from<Config, Number + 1, Rest...>(record);
-}
-
-template <class Config, class... Kinds>
-__device__ __forceinline__ void prefetch(KindList<Kinds...>, const abi::Record& record) {
-    if constexpr (sizeof...(Kinds) > 0) prefetch_from<Config, 0, Kinds...>(record);
-}
-
 /// Fetches a worker's next record while the current task runs. One warp does it.
 class RecordFetch {
 public:
@@ -164,11 +134,8 @@ __device__ __forceinline__ void consume(const abi::Launch& launch, const abi::Wo
             stamp<Config>(launch, task, &abi::TaskStamps::begun);
             if (warp == kHelper && more) fetch.start(last ? 0 : i + 1, place ^ 1);
             if (record.wait_count > 0) {
-                if (warp != kPoller) {
-                    prefetch<Config>(Kinds{}, record);
-                } else if (!wait_for_events(record, launch, epoch)) {
+                if (warp == kPoller && !wait_for_events(record, launch, epoch))
                     shared.events_given_up[place] = 1;
-                }
                 consumer_barrier<Config>();
                 if (shared.events_given_up[place] != 0) return;
             }

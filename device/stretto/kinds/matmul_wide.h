@@ -50,32 +50,7 @@ public:
         return cursor;
     }
 
-    /// Asks for the first lines of the task's weights, thread `thread` of `threads`: they come into the L2 cache while the worker
-    /// waits for its events. That shows nobody anything, so the weights may still be written.
-    static __device__ __forceinline__ void prefetch(const abi::Record& record, const abi::Launch& launch,
-                                                    I32 thread, I32 threads) {
-        const F f{Operands(record, launch)};
-        const MatMulTile<F> tile(record);
-        constexpr I32 kLines =
-            ((F::kWeightColumn ? F::kColumns : F::kK) + kLine - 1) / kLine;  // of neighbours
-        const I32 end = min(kLines * (F::kWeightColumn ? F::kK : tile.columns()), kLinesAhead * threads);
-#pragma unroll 1
-        for (I32 i = thread; i < end; i += threads) {
-            const I32 along = i % kLines * kLine;
-            const I32 n = tile.n.begin + (F::kWeightColumn ? min(along, tile.columns() - 1) : i / kLines);
-            const I32 k = F::kWeightColumn ? i / kLines : along;
-            for_each_number<0, F::kWeights>([&]<int J>(Number<J> j) {
-                const Element* at = f.weight_at(j, tile.b.begin, n, k);
-                asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-            });
-        }
-    }
-
 private:
-    static constexpr I32 kLine =
-        128 / static_cast<I32>(sizeof(Element));  ///< elements of a line of the cache
-    static constexpr I32 kLinesAhead = 4;         ///< for each thread
-
     template <class Config, class Sums>
     static __device__ __forceinline__ void multiply(Sums sums, const F& f, I32 b, const MatMulTile<F>& tile,
                                                     const Left<Config>& left, const abi::Record& record,
