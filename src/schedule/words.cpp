@@ -14,8 +14,8 @@ namespace stretto {
 namespace {
 
 constexpr std::int64_t kLanes = 32;
-/// Words that a thread of a product asks for together, before it looks at the first.
-constexpr std::int64_t kPolledTogether = 8;
+/// Bytes that a thread of a product asks for together, before it looks at the first.
+constexpr std::int64_t kPolledTogether = 64;
 /// What packed words must save each reader, as they take a bit of F32.
 constexpr double kPackedSaves = 0.25;  ///< us
 
@@ -48,8 +48,8 @@ Polls one_by_one(std::int64_t loads, std::int64_t points, std::int64_t threads) 
 /// The polls of one task; nothing where its kind cannot wait for the elements that it reads.
 class PollCount {
 public:
-    PollCount(BufferId buffer, const Task& task, std::int64_t threads)
-        : buffer_(buffer), task_(task), threads_(threads) {}
+    PollCount(BufferId buffer, const Task& task, std::int64_t threads, std::int64_t word_bytes)
+        : buffer_(buffer), task_(task), threads_(threads), word_bytes_(word_bytes) {}
 
     std::optional<Polls> operator()(const MapRegion& map) const {
         return together(count_reads(map.stores, buffer_), task_.tile[0].size());
@@ -84,7 +84,7 @@ public:
         }
         const std::int64_t positions = rows * ceil_div(matmul.space[3], threads_);
         const Polls left{loads * rows * matmul.space[3],
-                         loads > 0 ? ceil_div(positions, kPolledTogether) : 0};
+                         loads > 0 ? ceil_div(positions * word_bytes_, kPolledTogether) : 0};
         const std::int64_t outputs = rows * task_.tile[2].size();
         const Polls stores = together(count_reads(matmul.stores, buffer_), outputs);
         return Polls{left.words + stores.words, left.rounds + stores.rounds};
@@ -136,6 +136,7 @@ private:
     BufferId buffer_;
     const Task& task_;
     std::int64_t threads_;
+    std::int64_t word_bytes_;
 };
 
 class Chooser {
@@ -204,7 +205,7 @@ private:
             for (std::int64_t t = tasks.begin; t < tasks.end; ++t) {
                 const Task& task = graph_.tasks[static_cast<std::size_t>(t)];
                 const auto polls =
-                    std::visit(PollCount(buffer, task, threads), graph_.regions.regions[r].body);
+                    std::visit(PollCount(buffer, task, threads, word_bytes), graph_.regions.regions[r].body);
                 if (!polls) return std::numeric_limits<double>::infinity();
                 most = std::max(most, cost(*polls, word_bytes));
             }

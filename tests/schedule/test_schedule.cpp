@@ -156,7 +156,7 @@ TEST(Schedule, WordsThatReadersAskForByTheThousandArePacked) {
 }
 
 TEST(Schedule, WideActivationsAreCounted) {
-    for (const std::string& text : {products(1, 16384), products(8, 2048)}) {
+    for (const std::string& text : {products(1, 32768), products(8, 4096)}) {
         const Plan plan = planned(text, machine_of(8));
         for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Counter);
         for (const Buffer& buffer : plan.graph.regions.buffers) EXPECT_FALSE(buffer.tagged);
