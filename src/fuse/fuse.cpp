@@ -21,6 +21,7 @@
 #include "fuse/join_softmax.h"
 #include "fuse/layout.h"
 #include "fuse/order.h"
+#include "fuse/own_statistics.h"
 #include "fuse/pad_rows.h"
 #include "fuse/prepare.h"
 #include "fuse/product_tile.h"
@@ -174,7 +175,7 @@ Numerics numerics_named(std::string_view name) {
 }
 
 RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, const PlanOptions& options) {
-    const Graph direct = with_fresh_rows(graph);
+    const Graph direct = with_own_statistics(with_fresh_rows(graph));
     UpdateCare care;
     for (;;) {
         const Prepared prepared = prepare(direct, machine, care, options);
