@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
+#include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace stretto {
 namespace {
@@ -96,15 +99,20 @@ void check_fits(const Program& program, const Room& room) {
         advice(need, room.bytes - beside, room)));
 }
 
+/// Without formatted input of a stream: a process may hold two C++ libraries, PyTorch's and ours, and its facets are of one.
 std::optional<std::int64_t> free_host_memory() {
-    std::ifstream file("/proc/meminfo");
-    std::string word;
-    while (file >> word) {
-        if (word != "MemAvailable:") continue;
-        std::int64_t kilobytes = 0;
-        if (file >> kilobytes) return kilobytes * 1024;
-    }
-    return std::nullopt;
+    constexpr const char* kFile = "/proc/meminfo";
+    constexpr std::string_view kField = "MemAvailable:";
+    if (!std::filesystem::exists(kFile)) return std::nullopt;
+    const std::string text = read_file(kFile);
+    std::size_t at = text.find(kField);
+    if (at == std::string::npos) return std::nullopt;
+    at = text.find_first_not_of(' ', at + kField.size());
+    std::int64_t kilobytes = 0;
+    const char* end = text.data() + text.size();
+    if (at == std::string::npos || std::from_chars(text.data() + at, end, kilobytes).ec != std::errc{})
+        return std::nullopt;
+    return kilobytes * 1024;
 }
 
 }  // namespace stretto
