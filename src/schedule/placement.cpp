@@ -49,10 +49,6 @@ bool streams(const RegionGraph& graph) {
     return streamed > 0 && 2 * streamed >= products;
 }
 
-double hop_us(const RegionGraph& graph, const Machine& machine) {
-    return streams(graph) ? machine.counter_us : std::min(machine.counter_us, machine.word_us);
-}
-
 std::int64_t streamed_bytes(const TaskGraph& graph, const Task& task) {
     const MatMulRegion* matmul = streamed_product(graph.regions[task.region].body);
     if (matmul == nullptr) return 0;
@@ -78,11 +74,10 @@ std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& mac
         streams(graph.regions) ? last_tasks(graph) : std::vector<bool>(graph.tasks.size(), false);
     LatestEnd latest(ends);
     const WorkEstimate work(graph);
-    const double hop = hop_us(graph.regions, machine);
     for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
         const Task& task = graph.tasks[t];
         double ready = 0;
-        for (Range range : task.after) ready = std::max(ready, latest.of(range) + hop);
+        for (Range range : task.after) ready = std::max(ready, latest.of(range) + machine.counter_us);
         std::size_t best = 0;
         const bool deal = last[t] && streamed_bytes(graph, task) == 0;
         const auto key = [&](std::size_t w) {

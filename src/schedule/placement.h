@@ -14,10 +14,6 @@ namespace stretto {
 /// little earlier would get a row of them, in front of its next product.
 [[nodiscard]] std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine);
 
-/// From the end of a task to the start of one on another worker, in microseconds. A machine's counters are as slow as under a
-/// stream; in a program that streams few of its weights they take no longer than a word does there.
-[[nodiscard]] double hop_us(const RegionGraph& graph, const Machine& machine);
-
 /// Do the weights of half of the products come through the stream?
 [[nodiscard]] bool streams(const RegionGraph& graph);
 

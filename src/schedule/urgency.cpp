@@ -25,7 +25,6 @@ std::size_t region_of(const TaskGraph& graph, Range tasks) {
 std::vector<Block> blocks_of(const TaskGraph& graph, const Machine& machine) {
     std::vector<Block> blocks(graph.tasks_of.size());
     const WorkEstimate estimate(graph);
-    const double hop = hop_us(graph.regions, machine);
     for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
         const Task& task = graph.tasks[t];
         Block& block = blocks[task.region.index()];
@@ -36,7 +35,7 @@ std::vector<Block> blocks_of(const TaskGraph& graph, const Machine& machine) {
     for (std::size_t r = blocks.size(); r-- > 0;) {
         Block& block = blocks[r];
         for (std::size_t next : block.after)
-            block.urgency = std::max(block.urgency, blocks[next].urgency + hop);
+            block.urgency = std::max(block.urgency, blocks[next].urgency + machine.counter_us);
         const auto rounds = (graph.tasks_of[r].size() + machine.workers - 1) / machine.workers;
         block.urgency += static_cast<double>(rounds) * block.task_us;
         for (std::size_t before : block.before) blocks[before].after.push_back(r);
@@ -48,11 +47,7 @@ std::vector<Block> blocks_of(const TaskGraph& graph, const Machine& machine) {
 class Play {
 public:
     Play(const TaskGraph& graph, const Machine& machine)
-        : graph_(graph),
-          machine_(machine),
-          blocks_(blocks_of(graph, machine)),
-          hop_(hop_us(graph.regions, machine)),
-          ready_(blocks_.size(), 0) {
+        : graph_(graph), machine_(machine), blocks_(blocks_of(graph, machine)), ready_(blocks_.size(), 0) {
         for (std::int32_t w = 0; w < machine.workers; ++w) free_.push(0);
     }
 
@@ -65,12 +60,17 @@ public:
         }
         std::vector<std::size_t> order;
         while (!candidates.empty()) {
-            const std::size_t region = next_of(candidates);
-            std::erase(candidates, region);
+            const auto first =
+                std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
+                    return start(a) != start(b) ? start(a) < start(b)
+                                                : blocks_[a].urgency > blocks_[b].urgency;
+                });
+            const std::size_t region = *first;
+            candidates.erase(first);
             order.push_back(region);
             const double end = place(region);
             for (std::size_t next : blocks_[region].after) {
-                ready_[next] = std::max(ready_[next], end + hop_);
+                ready_[next] = std::max(ready_[next], end + machine_.counter_us);
                 if (--open[next] == 0) candidates.push_back(next);
             }
         }
@@ -78,30 +78,6 @@ public:
     }
 
 private:
-    /// The one that starts first, unless it is worth waiting for a more urgent one.
-    [[nodiscard]] std::size_t next_of(const std::vector<std::size_t>& candidates) const {
-        const std::size_t first =
-            *std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
-                return start(a) != start(b) ? start(a) < start(b) : blocks_[a].urgency > blocks_[b].urgency;
-            });
-        std::size_t best = first;
-        for (std::size_t region : candidates) {
-            if (blocks_[region].urgency > blocks_[best].urgency && is_worth_waiting(region, first))
-                best = region;
-        }
-        return best;
-    }
-
-    /// Would `other`, which starts before `region`, hold it up for longer than the workers that wait for it are idle, as a
-    /// share of all?
-    [[nodiscard]] bool is_worth_waiting(std::size_t region, std::size_t other) const {
-        const auto tasks = static_cast<double>(graph_.tasks_of[region].size());
-        const auto workers = static_cast<double>(machine_.workers);
-        if (tasks + static_cast<double>(graph_.tasks_of[other].size()) <= workers) return false;
-        const double idle = start(region) - start(other);
-        return blocks_[other].task_us - idle > idle * std::min(1.0, tasks / workers);
-    }
-
     [[nodiscard]] double start(std::size_t region) const { return std::max(ready_[region], free_.top()); }
 
     /// Gives each task to the worker that is free first; returns when the last one ends.
@@ -119,7 +95,6 @@ private:
     const TaskGraph& graph_;
     const Machine& machine_;
     std::vector<Block> blocks_;
-    double hop_;
     std::vector<double> ready_;  ///< by region: when the last one before it is over
     std::priority_queue<double, std::vector<double>, std::greater<>> free_;  ///< by worker: since when
 };

@@ -61,33 +61,6 @@ TEST(Urgency, TasksAndWhatTheyComeAfterMoveWithTheirRegions) {
     }
 }
 
-/// A chain of a region, one task, and a long region; and a long region aside.
-TEST(Urgency, ATaskThatMuchWaitsForGoesBeforeWhatFillsTheOtherWorkers) {
-    const std::string program = R"(
-buffer b0 = input "x" : f32[786432]
-buffer b1 = output "aside" : f32[786432]
-buffer b2 = arena "1" : f32[4096]
-buffer b3 = arena "2" : f32[16]
-buffer b4 = output "y" : f32[786432]
-region r0 = map [786432] "aside" {
-    store b1 : f32 [786432:1] = { a0 = b0 : f32 [786432:1]  x0 = load a0 : f32 }
-}
-region r1 = map [4096] "first" { store b2 : f32 [4096:1] = { a0 = b0 : f32 [4096:1]  x0 = load a0 : f32 } }
-region r2 = map [16] "one" { store b3 : f32 [16:1] = { a0 = b2 : f32 [16:256]  x0 = load a0 : f32 } }
-region r3 = map [786432] "last" {
-    store b4 : f32 [786432:1] = {
-        a0 = b0 : f32 [786432:1]
-        a1 = b3 : f32 [786432:0]
-        x0 = load a0 : f32
-        x1 = load a1 : f32
-        x2 = add x0 x1 : f32
-    }
-}
-)";
-    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), four_workers()), four_workers());
-    EXPECT_EQ(names_of(graph), (std::vector<std::string>{"first", "one", "aside", "last"}));
-}
-
 const std::string kProductBuffers = R"(
 buffer b5 = input "row" : bf16[1, 64]
 buffer b6 = parameter "w" : bf16[64, 64]
