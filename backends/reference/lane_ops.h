@@ -18,8 +18,6 @@ bool apply_unary(Op op, const T* a, T* out, std::int32_t lanes) {
     switch (op) {
         case Op::Neg:
             return each([](T x) { return -x; });
-        case Op::Abs:
-            return each([](T x) { return x < 0 ? -x : x; });
         default:
             break;
     }
@@ -54,6 +52,8 @@ bool apply_unary(Op op, const T* a, T* out, std::int32_t lanes) {
             default:
                 break;
         }
+    } else if (op == Op::Abs) {
+        return each([](T x) { return x < 0 ? -x : x; });
     } else if (op == Op::Floor || op == Op::Ceil) {
         return each([](T x) { return x; });
     }

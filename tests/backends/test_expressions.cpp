@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "backends/cases.h"
 #include "backends/random_expr.h"
 #include "backends/reference/twin.h"
 #include "fuse/text.h"
@@ -41,6 +42,26 @@ RC_GTEST_PROP(Interpreter, AgreesWithThePlainEvaluatorInEveryBit, ()) {
         } else {
             RC_ASSERT(got[i] == want[i]);
         }
+    }
+}
+
+TEST(Interpreter, TheSizeOfANegativeZeroIsPositive) {
+    for (const DType type : {DType::F32, DType::F64}) {
+        CaseBuilder build;
+        const BufferId x = build.buffer(BufferRole::Input, type, {2});
+        const BufferId y = build.buffer(BufferRole::Output, type, {2});
+        Store store{build.whole(y), {}, {}};
+        store.expr.apply(Op::Recip, {store.expr.apply(Op::Abs, {store.expr.load(build.whole(x))})});
+        build.region(MapRegion{{2}, {std::move(store)}});
+        const RegionGraph graph = build.finish();
+        BufferMemory memory(graph, 1);
+        memory.set(x, {-0.0, 0.0});
+        Task task;
+        task.region = RegionId(0);
+        task.tile[0] = {0, 2};
+        Workspace workspace;
+        Twins(graph, 8).run(task, memory.addresses(), workspace);
+        EXPECT_EQ(memory.elements(y), (Elements{INFINITY, INFINITY})) << name(type);
     }
 }
 
