@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "abi/abi.h"
+#include "base/warp.h"
 #include "fuse/product_kind.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::int64_t kMostRows = 8;  ///< of a task
-constexpr std::int64_t kLanes = 32;
 constexpr std::int64_t kPieceBytes = 16;
 constexpr std::int64_t kLeastBytes = 32;  ///< of a row of the weight that a task reads: a sector of memory
 constexpr std::int64_t kMostSums = 64;    ///< of one thread, in registers
@@ -80,7 +80,7 @@ NarrowCut narrow_cut(const MatMulRegion& region, const Machine& machine, const P
     const std::int64_t rows = std::min(region.space[1], kMostRows);
     NarrowCut best;
     double least = 0;
-    for (std::int64_t columns = lie->grain; columns <= kLanes * lie->grain; columns *= 2) {
+    for (std::int64_t columns = lie->grain; columns <= kLanesOfWarp * lie->grain; columns *= 2) {
         if (columns * static_cast<std::int64_t>(size_of(region.a_type)) < kLeastBytes) continue;
         if (rows * columns > abi::kDirectChunk) break;
         const std::int64_t most_parts = region.stats.empty() ? options.product_parts : 1;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "base/warp.h"
 #include "fuse/passes.h"
 #include "fuse/product_kind.h"
 #include "fuse/reduce_lanes.h"
@@ -13,7 +14,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kLanes = 32;
 /// Bytes that a thread of a product asks for together, before it looks at the first.
 constexpr std::int64_t kPolledTogether = 64;
 /// What packed words must save each reader, as they take a bit of F32.
@@ -65,7 +65,7 @@ public:
         const bool by_warp = reduce_lanes(reduce).way != ReduceLanes::Way::Together;
         Polls polls = one_by_one(loads, kept * volume(inner), threads_);
         const Polls stores =
-            one_by_one(count_reads(reduce.stores, buffer_), kept, by_warp ? threads_ / kLanes : 1);
+            one_by_one(count_reads(reduce.stores, buffer_), kept, by_warp ? threads_ / kLanesOfWarp : 1);
         return Polls{polls.words + stores.words, polls.rounds + stores.rounds};
     }
 
@@ -98,8 +98,9 @@ public:
         const Polls key = together(count_reads(attention.fresh.key, buffer_), attention.space[4]);
         const Polls value = together(count_reads(attention.fresh.value, buffer_), attention.space[4]);
         const Polls row = one_by_one(count_reads(attention.fresh.row, buffer_), 1, 1);
-        const Polls mask = one_by_one(count_reads(attention.mask, buffer_),
-                                      queries * attention.group * attention.space[3], threads_ / kLanes);
+        const Polls mask =
+            one_by_one(count_reads(attention.mask, buffer_), queries * attention.group * attention.space[3],
+                       threads_ / kLanesOfWarp);
         const Polls length = one_by_one(count_reads(attention.length, buffer_), queries, 1);
         Polls sum;
         for (const Polls& part : {query, key, value, row, mask, length}) {
@@ -159,8 +160,10 @@ public:
         for (std::size_t b = 0; b < uses_.size(); ++b) {
             if (!can_be_tagged(b)) continue;
             Buffer& buffer = graph_.regions.buffers[b];
-            buffer.packed = packed_pays(b);
-            buffer.tagged = buffer.packed || dearest_us(b, kWordBytes) < most_us_;
+            const double whole_us = dearest_us(b, kWordBytes);
+            const double packed_us = is_float(buffer.dtype) ? dearest_us(b, kPackedWordBytes) : whole_us;
+            buffer.packed = packed_us < most_us_ && packed_us + kPackedSaves < whole_us;
+            buffer.tagged = buffer.packed || whole_us < most_us_;
             if (buffer.tagged) tagged.push_back(b);
         }
         if (tagged.empty()) return;
@@ -189,16 +192,10 @@ private:
                !users.readers.empty();
     }
 
-    [[nodiscard]] bool packed_pays(std::size_t b) const {
-        if (!is_float(graph_.regions.buffers[b].dtype)) return false;
-        const double packed_us = dearest_us(b, kPackedWordBytes);
-        return packed_us < most_us_ && packed_us + kPackedSaves < dearest_us(b, kWordBytes);
-    }
-
     /// What words of some bytes cost the task that they cost most; infinite where a reader cannot wait for them.
     [[nodiscard]] double dearest_us(std::size_t b, std::int64_t word_bytes) const {
         const BufferId buffer(static_cast<std::int64_t>(b));
-        const std::int64_t threads = machine_.consumer_warps * kLanes;
+        const std::int64_t threads = machine_.consumer_warps * kLanesOfWarp;
         double most = 0;
         for (std::size_t r : uses_[b].readers) {
             const Range tasks = graph_.tasks_of[r];

@@ -205,16 +205,21 @@ TEST(Emit, LoadsOfTaggedBuffersMadeAheadSayWhetherTheyAreReady) {
     EXPECT_NE(source.find("return {ask(p0 + (k))};"), std::string::npos) << source;
 }
 
-TEST(Emit, NeighboursOfALeftSideAreAskedForTogether) {
+/// y = silu(x gate) * (x up) of one row, whose arena buffers travel as words.
+Plan gated_in_words(DType x_type, BufferRole y_role) {
     sample::PlanBuilder plan;
-    const BufferId x = plan.buffer("x", DType::BF16, {1, 2048}, BufferRole::Arena);
+    const BufferId x = plan.buffer("x", x_type, {1, 2048}, BufferRole::Arena);
     const BufferId gate = plan.buffer("gate", DType::BF16, {8, 2048}, BufferRole::Parameter);
     const BufferId up = plan.buffer("up", DType::BF16, {8, 2048}, BufferRole::Parameter);
-    const BufferId y = plan.buffer("y", DType::BF16, {1, 8}, BufferRole::Output);
+    const BufferId y = plan.buffer("y", DType::BF16, {1, 8}, y_role);
     plan.add("gated", sample::gated(plan, x, gate, up, y, {1, 1, 8, 2048}),
              {Range{0, 1}, {0, 1}, {0, 8}, {}});
     plan.tag_arena();
-    const std::string source = emit(plan.finish(machine()), machine()).source;
+    return plan.finish(machine());
+}
+
+TEST(Emit, NeighboursOfALeftSideAreAskedForTogether) {
+    const std::string source = emit(gated_in_words(DType::BF16, BufferRole::Output), machine()).source;
     for (const char* line :
          {"static constexpr I32 kWidth = 2;", "static constexpr I32 kRowWarps = 8;",
           "WordVector<Tagged<BF16>, 2> e0;", "return {ask_vector<2>(p0 + (k))};", "early.e0.value(v)"}) {
@@ -238,17 +243,9 @@ TEST(Emit, LoadsWaitForTheWordsThatTheyReadAndStoresTagThoseThatTheyWrite) {
 }
 
 TEST(Emit, PackedWordsAreAskedForBySixteenBytes) {
-    sample::PlanBuilder plan;
-    const BufferId x = plan.buffer("x", DType::F32, {1, 2048}, BufferRole::Arena);
-    const BufferId gate = plan.buffer("gate", DType::BF16, {8, 2048}, BufferRole::Parameter);
-    const BufferId up = plan.buffer("up", DType::BF16, {8, 2048}, BufferRole::Parameter);
-    const BufferId y = plan.buffer("y", DType::BF16, {1, 8}, BufferRole::Arena);
-    plan.add("gated", sample::gated(plan, x, gate, up, y, {1, 1, 8, 2048}),
-             {Range{0, 1}, {0, 1}, {0, 8}, {}});
-    plan.tag_arena();
-    Plan finished = plan.finish(machine());
-    for (Buffer& buffer : finished.graph.regions.buffers) buffer.packed = buffer.tagged;
-    const std::string source = emit(finished, machine()).source;
+    Plan plan = gated_in_words(DType::F32, BufferRole::Arena);
+    for (Buffer& buffer : plan.graph.regions.buffers) buffer.packed = buffer.tagged;
+    const std::string source = emit(plan, machine()).source;
     for (const char* line : {"Packed<float>* p0;", "Packed<BF16>* p3;", "WordVector<Packed<float>, 4> e0;",
                              "return {ask_vector<4>(p0 + (k))};"}) {
         EXPECT_NE(source.find(line), std::string::npos) << line << " in\n" << source;
