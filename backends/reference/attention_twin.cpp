@@ -317,6 +317,7 @@ private:
                 for (std::int64_t d = 0; d < twin_.width_; ++d) out[d] /= weight;
             }
             out[twin_.width_] = max + std::log(weight);
+            out[twin_.width_ + 1] = max;
             const std::array<std::int64_t, 5> at{b_, head_of(row), query_of(row), 0, 0};
             const std::int64_t first = split * twin_.split_stride_ + twin_.out_.at(at);
             twin_.out_.write_row(first, whole ? twin_.width_ : twin_.width_ + 2, buffers_, workspace_,

@@ -2,6 +2,7 @@
 
 #include "stretto/kinds/attention.h"
 #include "stretto/kinds/attention_mma.h"
+#include "stretto/kinds/attention_tied.h"
 #include "stretto/kinds/map.h"
 #include "stretto/kinds/matmul.h"
 #include "stretto/kinds/matmul_direct.h"

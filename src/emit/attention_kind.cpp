@@ -12,11 +12,12 @@ class AttentionKind : FunctorWriter {
 public:
     AttentionKind(const RegionGraph& graph, const Region& region) : FunctorWriter(graph, region) {}
 
-    CudaKind run(const AttentionRegion& region) {
+    CudaKind run(const RegionGraph& graph, const AttentionRegion& region) {
         const auto& [batch, heads, queries, context, depth] = region.space;
         const bool tensor = on_tensor_cores(region);
-        kind_.task_template = tensor ? "AttentionMma" : "Attention";
-        if (tensor) alias("Element", element_name(region.key.type));
+        const bool tied = reads_rows_once(region);
+        kind_.task_template = tensor ? "AttentionMma" : tied ? "AttentionTied" : "Attention";
+        if (tensor || tied) alias("Element", element_name(region.key.type));
         kind_.functor.constants = {constant("kD", depth),
                                    constant("kGroup", region.group),
                                    constant("kQ", queries),
@@ -40,7 +41,12 @@ public:
         if (!region.fresh.empty()) {
             add_function("I64", "fresh_row", {b}, returned(region.fresh.row, row, DType::I64, {}));
         }
-        if (tensor) {
+        if (tied) {
+            const BufferRole role = graph[BufferId(region.key.source)].role;
+            const bool written = role != BufferRole::Parameter && role != BufferRole::Constant;
+            kind_.functor.constants.push_back(flag("kConstant", !written));
+            add_function("const Element*", "key_at", {b, h, s}, row_address(region.key, at));
+        } else if (tensor) {
             add_function("const Element*", "key_at", {b, h, s}, row_address(region.key, at));
             add_function("const Element*", "value_at", {b, h, s}, row_address(region.value, at));
         } else {
@@ -131,7 +137,7 @@ private:
 }  // namespace
 
 CudaKind attention_kind(const RegionGraph& graph, const Region& region) {
-    return AttentionKind(graph, region).run(std::get<AttentionRegion>(region.body));
+    return AttentionKind(graph, region).run(graph, std::get<AttentionRegion>(region.body));
 }
 
 }  // namespace stretto

@@ -20,6 +20,7 @@
 #include "fuse/join_scored.h"
 #include "fuse/join_softmax.h"
 #include "fuse/layout.h"
+#include "fuse/one_pass.h"
 #include "fuse/order.h"
 #include "fuse/own_statistics.h"
 #include "fuse/pad_rows.h"
@@ -175,7 +176,8 @@ Numerics numerics_named(std::string_view name) {
 }
 
 RegionGraph fuse(const Graph& graph, const Machine& machine, Numerics numerics, const PlanOptions& options) {
-    const Graph direct = with_own_statistics(with_fresh_rows(graph));
+    const Graph direct = with_own_statistics(
+        with_fresh_rows(numerics == Numerics::Fused ? in_one_pass(graph, machine) : graph));
     UpdateCare care;
     for (;;) {
         const Prepared prepared = prepare(direct, machine, care, options);

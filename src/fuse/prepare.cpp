@@ -175,6 +175,7 @@ private:
 
     ValueId split(Node node) {
         auto& op = std::get<Attention>(node.op);
+        if (op.splits > 1) return add(std::move(node));
         const Splits splits = choose_splits(op, machine_, options_.attention_splits);
         if (splits.count == 1) return add(std::move(node));
         const Type type = node.type;

@@ -90,14 +90,14 @@ struct SpaceOf {
     Shape operator()(const ScoredRegion& region) const { return {region.space.begin(), region.space.end()}; }
 };
 
-/// Are the last dimension's elements neighbours, and all rows at multiples of 16 bytes (of 2-byte elements)?
+/// Are the last dimension's elements neighbours, and all rows at multiples of 16 bytes?
 bool has_aligned_rows(const Access& access) {
-    constexpr std::int64_t kElements = 8;
+    const std::int64_t elements = 16 / static_cast<std::int64_t>(size_of(access.type));
     const IndexMap map = normalized(access.map);
-    if (map.masked() || map.offset % kElements != 0) return false;
+    if (map.masked() || map.offset % elements != 0) return false;
     for (std::size_t d = 0; d + 1 < map.dims.size(); ++d) {
         for (const Atom& digit : map.dims[d]) {
-            if (digit.extent > 1 && digit.stride % kElements != 0) return false;
+            if (digit.extent > 1 && digit.stride % elements != 0) return false;
         }
     }
     return map.dims.back().size() == 1 && map.dims.back().front().stride == 1;
@@ -110,6 +110,16 @@ bool on_tensor_cores(const AttentionRegion& region) {
     const DType type = region.key.type;
     return (type == DType::BF16 || type == DType::F16) && region.value.type == type && depth % 16 == 0 &&
            depth <= 128 && has_aligned_rows(region.key) && has_aligned_rows(region.value);
+}
+
+bool reads_rows_once(const AttentionRegion& region) {
+    constexpr std::int64_t kWidest = 1024;
+    const std::int64_t depth = region.space[4];
+    const DType type = region.key.type;
+    const auto size = static_cast<std::int64_t>(size_of(type));
+    return region.key == region.value && region.fresh.empty() && is_float(type) && type != DType::F64 &&
+           depth * size % 16 == 0 && depth <= kWidest && has_aligned_rows(region.key) &&
+           !on_tensor_cores(region);
 }
 
 Range scored_context(const ScoredRegion& region, Range rows) {

@@ -126,8 +126,8 @@ struct MatMulRegion {
 
 /// Softmax attention. The rows s of the context are dealt to `splits` in blocks of abi::kAttentionBlock rows, round robin. One
 /// split writes its result to out(b, h, q, d). Several write partial results: split j, for each (b, h, q), to
-/// out[j, b, h, q, :] (F32, D + 2 wide) the result of its rows alone, then the logarithm of the sum of their exp(score) (0 and
-/// -inf where it has no row), then a 0 that nobody reads, for rows of even length. `out` is the access of split 0.
+/// out[j, b, h, q, :] (F32, D + 2 wide) the result of its rows alone, then the logarithm of the sum of their exp(score), then
+/// the largest score (0, -inf and -inf where it has no row). `out` is the access of split 0.
 /// Coordinates are [b, h, q, s, d]. `group` neighbouring heads share key and value rows.
 struct AttentionRegion {
     std::array<std::int64_t, 5> space{};
@@ -147,6 +147,9 @@ struct AttentionRegion {
 /// Is the attention one that the device computes on tensor cores? Keys and values are of one 16-bit type, with D a
 /// multiple of 16 and at most 128 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
+
+/// Is it an attention whose values are its keys, in rows that the device reads once, 16 bytes at a time?
+[[nodiscard]] bool reads_rows_once(const AttentionRegion& region);
 
 /// One score of a pair of a row and a context position: score(b, r, c) = sum over e of left(b, r, e) * right(b, c, e), in F32.
 struct Score {

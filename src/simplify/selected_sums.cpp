@@ -224,8 +224,8 @@ DType sum_type(DType type) {
     return is_float(type) ? DType::F32 : DType::I64;
 }
 
-/// The sum of `term` over coordinate `dim`, of `extent` positions, as an expression over the other coordinates; nothing where
-/// more than one of them may count.
+}  // namespace
+
 std::optional<Expr> selected_sum(const Expr& term, std::size_t dim, std::int64_t extent) {
     for (const Comparison& comparison : comparisons(term, dim)) {
         const Expr miss = missed(term, comparison);
@@ -248,8 +248,6 @@ std::optional<Expr> selected_sum(const Expr& term, std::size_t dim, std::int64_t
     }
     return std::nullopt;
 }
-
-}  // namespace
 
 void replace_selected_sums(Graph& graph) {
     const std::vector<bool> compares = values_with_comparisons(graph);

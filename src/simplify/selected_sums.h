@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "graph/graph.h"
 
 namespace stretto {
@@ -11,5 +13,9 @@ namespace stretto {
 /// Equal to the sum but for the sign of zeros: terms that do not count add zeros, and a selection keeps what is not finite out
 /// of them. Where a zero is multiplied by a value instead, which may not be finite, that product is added to the result.
 void replace_selected_sums(Graph& graph);
+
+/// The sum of `term` over coordinate `dim`, of `extent` positions, as an expression over the other coordinates; nothing where
+/// more than one of them may count.
+[[nodiscard]] std::optional<Expr> selected_sum(const Expr& term, std::size_t dim, std::int64_t extent);
 
 }  // namespace stretto

@@ -15,6 +15,7 @@ struct Sizes {
     std::int64_t s = 300;
     std::int64_t d = 64;
     std::int64_t splits = 2;
+    bool tied = false;  ///< values are the keys
 };
 
 /// The mask s <= position as an expression, with position + 1 as the length that is read on the device.
@@ -65,7 +66,7 @@ Case attention(DType type, const Sizes& s, Mask mask, std::int64_t last_row, con
     const std::int64_t heads = s.key_heads * s.group;
     const BufferId query = build.buffer(BufferRole::Input, type, {s.b, heads, s.q, s.d});
     const BufferId key = build.buffer(BufferRole::State, type, {s.b, s.key_heads, s.s, s.d});
-    const BufferId value = build.buffer(BufferRole::State, type, {s.b, s.key_heads, s.s, s.d});
+    const BufferId value = s.tied ? key : build.buffer(BufferRole::State, type, {s.b, s.key_heads, s.s, s.d});
     const BufferId position = build.buffer(BufferRole::Input, DType::I64, {1});
     const std::int64_t width = s.splits > 1 ? s.d + 2 : s.d;
     const BufferId out = build.buffer(BufferRole::Output, DType::F32, {s.splits, s.b, heads, s.q, width});
@@ -90,7 +91,7 @@ Case attention(DType type, const Sizes& s, Mask mask, std::int64_t last_row, con
                              {atom(s.d, 1)}},
                             0};
     region.key = build.through(key, rows_map);
-    region.value = build.through(value, rows_map);
+    region.value = build.through(s.tied ? key : value, rows_map);
     region.out = build.through(out, {{{atom(s.b, heads * s.q * width)},
                                       {atom(heads, s.q * width)},
                                       {atom(s.q, width)},
@@ -149,6 +150,19 @@ std::vector<Case> attention_cases() {
     cases.push_back(attention(DType::BF16, {1, 1, 12, 2, 40, 32, 1}, Mask::Bias, 0, "many_query_rows"));
     cases.push_back(
         attention(DType::BF16, {4, 2, 2, 1, 500, 32, 4}, Mask::Length, 470, "batch_4", {true, true}));
+    // Rows that are keys and values, with pieces for all lanes or not, and more query rows than registers hold.
+    for (std::int64_t d : {136, 256, 768, 1024}) {
+        cases.push_back(attention(DType::BF16, {1, 1, 1, 1, 1500, d, 5, true}, Mask::None, 0,
+                                  "tied_width_" + std::to_string(d)));
+    }
+    for (DType type : {DType::F16, DType::F32}) {
+        cases.push_back(
+            attention(type, {1, 1, 1, 2, 1500, 320, 5, true}, Mask::Length, 1203, "tied_two_queries"));
+        cases.push_back(attention(type, {2, 1, 3, 1, 300, 200, 2, true}, Mask::Bias, 0, "tied_three_heads"));
+    }
+    cases.push_back(
+        attention(DType::BF16, {1, 2, 5, 1, 300, 768, 2, true}, Mask::Bool, 0, "tied_five_heads"));
+    cases.push_back(attention(DType::BF16, {1, 2, 1, 1, 300, 512, 4, true}, Mask::Length, 40, "tied_no_row"));
     return cases;
 }
 

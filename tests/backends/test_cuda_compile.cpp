@@ -111,6 +111,36 @@ TEST_P(CudaCompile, BuildsAttentionOfManyWidthsWithoutSpills) {
     }
 }
 
+TEST_P(CudaCompile, BuildsAttentionOfTiedRowsWithoutSpills) {
+    sample::PlanBuilder plan;
+    const BufferId length = plan.buffer("length", DType::I64, {1}, BufferRole::Input);
+    const auto add = [&](const std::string& name, DType type, std::int64_t rows, std::int64_t depth) {
+        const BufferId query =
+            plan.buffer("query" + name, DType::F32, {1, 1, rows, depth}, BufferRole::Input);
+        const BufferId key = plan.buffer("key" + name, type, {1, 1, 50257, depth}, BufferRole::Parameter);
+        const BufferId out =
+            plan.buffer("out" + name, DType::F32, {8, 1, 1, rows, depth + 2}, BufferRole::Output);
+        AttentionRegion region =
+            sample::attention(plan, query, key, key, length, out, {1, 1, rows, 50257, depth}, 1, 8);
+        region.length = {};
+        region.mask = {};
+        ASSERT_TRUE(reads_rows_once(region));
+        plan.add("attention" + name, region, {Range{0, 1}, {0, 1}, {0, rows}, {0, 1}});
+    };
+    add("a", DType::BF16, 1, 768);
+    add("b", DType::BF16, 2, 1024);
+    add("c", DType::F32, 1, 1024);
+    Plan finished = plan.finish(machine());
+    for (const std::int64_t slots : {0, 4}) {  // without and with a loader
+        finished.shared.slots = slots;
+        finished.shared.slot_bytes = slots * 3200;
+        const CompiledKernel kernel =
+            compile_kernel(emit(finished, machine()), GetParam(), {.use_cache = false});
+        EXPECT_EQ(kernel.spill_bytes, 0) << slots << " slots";
+        EXPECT_EQ(kernel.stack_bytes, 0) << slots << " slots";
+    }
+}
+
 TEST_P(CudaCompile, BuildsProductsOfManyRowsWithoutSpills) {
     sample::PlanBuilder plan;
     const std::array<std::int64_t, 4> space{1, 1024, 768, 3072};

@@ -148,6 +148,7 @@ public:
                 for (std::int64_t d = 0; d < width; ++d) out[d] /= sum;
             }
             out[width] = max + std::log(sum);
+            out[width + 1] = max;
             if (region.splits == 1) out.resize(width);
             const std::int64_t split_stride = batches * heads * queries * (width + 2);
             const std::int64_t first =

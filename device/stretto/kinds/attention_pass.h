@@ -188,7 +188,7 @@ public:
                 f.store(split, pass.b, h, q, d, weight == 0 ? 0 : __fdividef(sum, weight));
                 if (d == 0) {
                     f.store(split, pass.b, h, q, F::kD, top + __logf(weight));
-                    f.store(split, pass.b, h, q, F::kD + 1, 0);
+                    f.store(split, pass.b, h, q, F::kD + 1, top);
                 }
             }
         }
