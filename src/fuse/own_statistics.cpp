@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace stretto {
@@ -27,9 +28,10 @@ public:
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
             Node node = from_.nodes[i];
             rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });
-            if (auto* contract = std::get_if<Contract>(&node.op)) {
-                const auto& original = std::get<Contract>(from_.nodes[i].op);
-                contract->a.source = own_left_side(original).value;
+            if (const auto side = left_side(from_.nodes[i])) {
+                auto* contract = std::get_if<Contract>(&node.op);
+                Access& left = contract != nullptr ? contract->a : std::get<Attention>(node.op).query;
+                left.source = own_left_side(*side).value;
             }
             renamed_.push_back(add(std::move(node)));
         }
@@ -49,11 +51,31 @@ private:
         return ValueId(static_cast<std::int64_t>(to_.nodes.size()) - 1);
     }
 
+    /// The few rows that a product stages: those of a left side, or the query rows of an attention that tasks share.
+    struct LeftSide {
+        ValueId value;
+        std::int64_t rows;
+        std::int64_t depth;
+    };
+
+    [[nodiscard]] static std::optional<LeftSide> left_side(const Node& node) {
+        std::optional<LeftSide> side;
+        if (const auto* contract = std::get_if<Contract>(&node.op)) {
+            const auto [batch, m, n, k] = contract->space;
+            if (!contract->ragged && contract->b.source != contract->a.source)
+                side = LeftSide{ValueId(contract->a.source), batch * m, k};
+        } else if (const auto* attention = std::get_if<Attention>(&node.op)) {
+            const auto [batch, heads, queries, context, depth] = attention->space;
+            if (attention->splits > 1)
+                side = LeftSide{ValueId(attention->query.source), batch * heads * queries, depth};
+        }
+        return side && side->rows <= kMostRows ? side : std::nullopt;
+    }
+
     /// Products of the same left side share it.
-    ValueId own_left_side(const Contract& contract) {
-        const ValueId left(contract.a.source);
-        if (own_.count(left) == 0) own_[left] = copied(left, copies_for(contract));
-        return own_[left];
+    ValueId own_left_side(const LeftSide& side) {
+        if (own_.count(side.value) == 0) own_[side.value] = copied(side.value, copies_for(side));
+        return own_[side.value];
     }
 
     ValueId copied(ValueId left, const Copies& copies) {
@@ -70,15 +92,13 @@ private:
         return found != own.end() ? found->second : renamed_[left.index()];
     }
 
-    [[nodiscard]] Copies copies_for(const Contract& contract) const {
-        const ValueId left(contract.a.source);
-        const std::int64_t rows = contract.space[0] * contract.space[1];
-        if (rows > kMostRows || contract.ragged || contract.b.source == contract.a.source) return {};
+    [[nodiscard]] Copies copies_for(const LeftSide& side) const {
+        const ValueId left = side.value;
         const auto is_sum = [&](ValueId id) {
             const auto* reduce = std::get_if<Reduce>(&from_[id].op);
             return reduce != nullptr && reduce->op == ReduceOp::Sum && !reduce->ragged &&
-                   from_[id].type.dtype == DType::F32 && volume(reduce->extents) == contract.space[3] &&
-                   volume(from_[id].type.shape) == rows;
+                   from_[id].type.dtype == DType::F32 && volume(reduce->extents) == side.depth &&
+                   volume(from_[id].type.shape) == side.rows;
         };
         const auto behind = values_behind(left, is_sum);
         if (behind.size() > kMostNodes) return {};
@@ -129,8 +149,8 @@ private:
     [[nodiscard]] bool is_read_besides(ValueId value, const Copies& copies, ValueId left) const {
         const auto& readers = readers_[value.index()];
         return std::any_of(readers.begin(), readers.end(), [&](std::size_t reader) {
-            const auto* contract = std::get_if<Contract>(&from_.nodes[reader].op);
-            if (contract != nullptr && value == left && contract->a.source == left.value) return false;
+            const auto side = left_side(from_.nodes[reader]);
+            if (side && value == left && side->value == left) return false;
             const ValueId id(static_cast<std::int64_t>(reader));
             return !std::binary_search(copies.begin(), copies.end(), id);
         });

@@ -56,6 +56,32 @@ TEST(OwnStatistics, AProductSumsTheRowsThatOthersNeedSummed) {
     }
 }
 
+/// A normalized row as the query of an attention, in so many parts (0: prepare decides).
+Graph normalized_query(std::int64_t parts) {
+    GraphBuilder b;
+    const Tensor x = b.input(Role::User, "x", DType::F32, {1, kWidth});
+    const Tensor rows = b.input(Role::Parameter, "rows", DType::F32, {1, 1, 300, kWidth});
+    const Tensor squares = b.apply(Op::Mul, {x, x}, DType::F32);
+    const Tensor sum = b.reduce(ReduceOp::Sum, squares, {1}, true, DType::F32);
+    const Tensor normalized = b.apply(Op::Div, {x, sum}, DType::F32);
+    b.output(b.attention(b.reshape(normalized, {1, 1, 1, kWidth}), rows, rows, std::nullopt, false, 1), "y");
+    b.output(b.apply(Op::Mul, {normalized, normalized}, DType::F32), "other");
+    Graph graph = simplify(b.finish());
+    for (Node& node : graph.nodes) {
+        auto* attention = std::get_if<Attention>(&node.op);
+        if (attention == nullptr || parts == 0) continue;
+        attention->splits = parts;
+        node.type.shape = {parts, 1, 1, 1, kWidth + 2};
+    }
+    check(graph);
+    return graph;
+}
+
+TEST(OwnStatistics, AnAttentionInPartsHasTheSumsOfItsQueryForItself) {
+    EXPECT_EQ(count_reductions(with_own_statistics(normalized_query(2))), 2U);
+    EXPECT_EQ(with_own_statistics(normalized_query(0)), normalized_query(0));
+}
+
 TEST(OwnStatistics, StatisticsThatNobodyElseReadsStayOne) {
     const Graph graph = normalized_product(1, false);
     EXPECT_EQ(with_own_statistics(graph), graph);
