@@ -50,8 +50,8 @@ def check_state(objective: CapturedObjective, recipe: Recipe, device: torch.devi
         return
     parameters = sum(p.nbytes for p in objective.parameters.values())
     raise UserError(
-        f"the state of the optimizer needs {_size(needed)} of memory, {_size(free)} are free "
-        f"beside the model (parameters that are trained: {_size(parameters)})\n"
+        f"the state of the optimizer needs {size_text(needed)} of memory, {size_text(free)} are free "
+        f"beside the model (parameters that are trained: {size_text(parameters)})\n"
         "  take an optimizer with fewer states, leave out averages or accumulate, or freeze parameters"
     )
 
@@ -65,7 +65,8 @@ def state_bytes(parameters: Mapping[str, torch.Tensor], recipe: Recipe) -> int:
     )
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """A number of bytes, in words."""
     if count < 1e6:
         return f"{count / 1e3:.1f} kB"
     return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.2f} GB"

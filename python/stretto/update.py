@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from ._core import Program
 from .capture import split_inputs
 from .compiler import compile
 from .errors import UserError
-from .memory import check_programs, check_state
+from .memory import check_programs, check_state, size_text
 from .model_tensors import ModelTensors
 from .objective import Objective, capture_objective
 from .optimizers import Optimizer, as_optimizers, check_selections
@@ -41,6 +42,7 @@ def compile_update(
     average_decay: float | None = None,
     skip_non_finite: bool = False,
     updates_per_launch: int = 1,
+    logits: str | int = "stored",
     seed: int = 0,
     backend: str | None = None,
     machine: str | None = None,
@@ -57,12 +59,20 @@ def compile_update(
     With `accumulate` an update may take several microbatches. `loss_scale` skips updates that are not
     finite, and so does `skip_non_finite` without a scale: what they held stays as it was. With
     `average_decay` a moving average of every parameter is kept. With `updates_per_launch` of more than one,
-    a launch takes so many batches (see `Update.many` and `Update.train`). `seed` is the key of dropout's
-    random numbers. `backend`, `machine` and `numerics` are those of `stretto.compile`.
+    a launch takes so many batches (see `Update.many` and `Update.train`).
+
+    With `logits="strips"` the results of the longest product that is reduced along its rows, as by a cross
+    entropy, are never stored: forward and backward go through its columns in strips, of about 32 MB and at
+    most eight, or in as many as `logits` says, and compute each anew. That is one more product of that size,
+    for two tensors of [tokens, vocabulary] less. Other updates stay as they are.
+
+    `seed` is the key of dropout's random numbers. `backend`, `machine` and `numerics` are those of
+    `stretto.compile`.
 
     Raises UserError where the objective cannot be captured, a parameter gets no gradient, or there is not
-    enough memory; the message says about which batch would fit.
+    enough memory; the message says about which batch would fit, and whether strips would.
     """
+    plan = _plan(logits)
     args, kwargs = split_inputs(example)
     if accumulate and updates_per_launch > 1:
         raise UserError("an update of microbatches is a launch of its own: leave out updates_per_launch")
@@ -78,14 +88,48 @@ def compile_update(
     rows = _rows((args, kwargs))
     if updates_per_launch > 1:
         args, kwargs = pytree.tree_map(lambda leaf: _repeated(leaf, updates_per_launch), (args, kwargs))
-    options = {"backend": backend, "machine": machine, "numerics": numerics}
-    step = compile(export_update(captured, recipe, state, args, kwargs), **options)
-    part = None
+    exported = [export_update(captured, recipe, state, args, kwargs)]
     if accumulate:
-        part = compile(export_update(captured, recipe, state, args, kwargs, accumulate=True), **options)
-    programs = [one.program for one in (step, part) if one is not None]
-    check_programs(programs, device, batch=rows, takes_parts=accumulate)
+        exported.append(export_update(captured, recipe, state, args, kwargs, accumulate=True))
+
+    def compiled(choices: str) -> list[Step]:
+        chosen = {"backend": backend, "machine": machine, "numerics": numerics, "plan": choices}
+        return [compile(each, **chosen) for each in exported]
+
+    steps = compiled(plan)
+    try:
+        check_programs(_programs(steps), device, batch=rows, takes_parts=accumulate)
+    except UserError as error:
+        saved = _saved(steps, compiled(_plan("strips"))) if not plan else 0
+        if saved <= 0:
+            raise
+        hint = f'logits="strips" would save {size_text(saved)} of intermediates'
+        raise UserError(f"{error}\n  {hint}") from None
+    step, part = steps[0], steps[1] if accumulate else None
     return Update(model, recipe, dict(captured.parameters), state, step, part)
+
+
+def _plan(logits: str | int) -> str:
+    """The planner's choice for `logits` of compile_update."""
+    if logits == "stored":
+        return ""
+    if logits == "strips":
+        return "product_strips=0"
+    if isinstance(logits, int) and not isinstance(logits, bool) and logits > 1:
+        return f"product_strips={logits}"
+    raise UserError(f"logits={logits!r}: it is 'stored', 'strips', or a number of strips, at least 2")
+
+
+def _programs(steps: Sequence[Step]) -> list[Program]:
+    return [step.program for step in steps]
+
+
+def _saved(steps: Sequence[Step], others: Sequence[Step]) -> int:
+    """Bytes of intermediates that the others need less."""
+    before, after = (
+        sum(program.statistics["arena_bytes"] for program in _programs(each)) for each in (steps, others)
+    )
+    return before - after
 
 
 class Update:

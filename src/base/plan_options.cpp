@@ -21,14 +21,15 @@ struct Choice {
     double least = 0;
 };
 
-constexpr std::array<Choice, 8> kChoices{{{"stream", &PlanOptions::stream},
+constexpr std::array<Choice, 9> kChoices{{{"stream", &PlanOptions::stream},
                                           {"words", &PlanOptions::words},
                                           {"words_up_to", &PlanOptions::words_up_to},
                                           {"recompute_up_to", &PlanOptions::recompute_up_to},
                                           {"workers", &PlanOptions::workers},
                                           {"attention_splits", &PlanOptions::attention_splits},
                                           {"product_parts", &PlanOptions::product_parts, 1},
-                                          {"task_panels", &PlanOptions::task_panels, 1}}};
+                                          {"task_panels", &PlanOptions::task_panels, 1},
+                                          {"product_strips", &PlanOptions::product_strips}}};
 
 std::string known_names() {
     std::vector<std::string_view> names;

@@ -20,6 +20,9 @@ struct PlanOptions {
     std::int32_t attention_splits = 0;  ///< parts of attention's context; 0: as many as take the least time
     std::int32_t product_parts = 32;    ///< parts of k, at most, of a product that does not stream
     std::int32_t task_panels = 1;       ///< panels of weights, at least, of a product's task
+    /// Strips in which the results of a long product, such as logits, are computed again and again instead of being stored; 1:
+    /// they are stored, 0: as many as keep a strip small.
+    std::int32_t product_strips = 1;
     bool operator==(const PlanOptions&) const = default;
 };
 

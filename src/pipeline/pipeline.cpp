@@ -9,6 +9,7 @@
 #include "pipeline/observer.h"
 #include "schedule/schedule.h"
 #include "simplify/simplify.h"
+#include "simplify/strips.h"
 #include "tile/tile.h"
 #include "verify/verify.h"
 
@@ -59,7 +60,9 @@ Compiled compile(const Graph& graph, const CompileOptions& asked) {
     const CompileOptions options = with_workers(asked);
     Observer observer(observer_settings_of_environment(), std::cerr);
     check(graph);
-    const Graph simple = observer.stage("simplify", [&] { return simplify(graph); });
+    const Graph simple = observer.stage("simplify", [&] {
+        return in_strips(simplify(graph), options.plan.product_strips, options.machine.workers);
+    });
     RegionGraph regions =
         observer.stage("fuse", [&] { return fuse(simple, options.machine, options.numerics, options.plan); });
     return finish(std::move(regions), options, observer);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/inline.h"
+#include "simplify/live.h"
 #include "simplify/selected_sums.h"
 
 namespace stretto {
@@ -78,10 +79,10 @@ void inline_free_expressions(Graph& graph) {
 /// are the program's signature.
 class Compaction {
 public:
-    explicit Compaction(const Graph& graph) : from_(graph), renamed_(graph.nodes.size()) {}
+    explicit Compaction(const Graph& graph)
+        : from_(graph), live_(live_values(graph)), renamed_(graph.nodes.size()) {}
 
     Graph run() {
-        mark_live();
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
             if (live_[i]) renamed_[i] = keep(i);
         }
@@ -97,19 +98,6 @@ public:
     }
 
 private:
-    void mark_live() {
-        live_.assign(from_.nodes.size(), false);
-        for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
-            const auto* input = std::get_if<Input>(&from_.nodes[i].op);
-            live_[i] = input != nullptr && input->role != Role::Constant;
-        }
-        for (const Output& output : from_.outputs) live_[output.value.index()] = true;
-        for (std::size_t i = from_.nodes.size(); i-- > 0;) {
-            if (!live_[i]) continue;
-            for (ValueId operand : operands(from_.nodes[i])) live_[operand.index()] = true;
-        }
-    }
-
     ValueId keep(std::size_t i) {
         Node node = from_.nodes[i];
         rename_operands(node, [&](ValueId id) { return renamed_[id.index()]; });

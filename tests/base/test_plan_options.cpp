@@ -29,16 +29,17 @@ TEST(PlanOptions, ReadBackFromTheirText) {
     options.attention_splits = 4;
     options.product_parts = 1;
     options.task_panels = 2;
+    options.product_strips = 0;
     EXPECT_EQ(to_text(options),
               "stream=off,words_up_to=0.3,recompute_up_to=0.001,workers=99,attention_splits=4,"
-              "product_parts=1,task_panels=2");
+              "product_parts=1,task_panels=2,product_strips=0");
     EXPECT_EQ(parse_plan_options(to_text(options)), options);
 }
 
 TEST(PlanOptions, NameWhatIsWrongWithAText) {
     EXPECT_EQ(message_of("workers=7,luck=3"),
               "plan option 'luck=3': write NAME=VALUE, where NAME is one of stream, words, words_up_to, "
-              "recompute_up_to, workers, attention_splits, product_parts, task_panels");
+              "recompute_up_to, workers, attention_splits, product_parts, task_panels, product_strips");
     EXPECT_EQ(message_of("words").substr(0, 39), "plan option 'words': write NAME=VALUE, ");
     EXPECT_EQ(message_of("words=maybe"), "plan option words=maybe: the value must be on or off");
     EXPECT_EQ(message_of("workers=1.5"),

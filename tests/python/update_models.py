@@ -97,13 +97,15 @@ def distance(model, exact):
     return max((a.double() - b.double()).norm().item() / b.norm().item() for a, b in pairs)
 
 
-def assert_same_trajectory(ours, torch_class, given, *, model=None, clip=None, objective=squared_error):
+def assert_same_trajectory(
+    ours, torch_class, given, *, model=None, clip=None, objective=squared_error, **options
+):
     """Parameters and losses are no further from a float64 run than eager's, up to half of that and
     roundings.
     """
     model = model or mlp()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
-    update = stretto.compile_update(model, objective, optimizer=ours, example=given[0])
+    update = stretto.compile_update(model, objective, optimizer=ours, example=given[0], **options)
     losses = [update(*batch).item() for batch in given]
     expected = eager_losses(eager, objective, torch_class(eager.parameters()), given, clip)
     wide = [widened(batch) for batch in given]

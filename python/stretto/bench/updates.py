@@ -191,7 +191,9 @@ def _narrow_type(workload: Workload) -> torch.dtype | None:
     return None if workload.compute == torch.float32 else workload.compute
 
 
-def compiled_by_stretto(workload: Workload, device: str, updates: int) -> stretto.Update:
+def compiled_by_stretto(
+    workload: Workload, device: str, updates: int, logits: str = "stored"
+) -> stretto.Update:
     """The workload's update, so many in a launch."""
     return stretto.compile_update(
         workload.model(device),
@@ -200,6 +202,7 @@ def compiled_by_stretto(workload: Workload, device: str, updates: int) -> strett
         example=workload.samples(device)[0],
         compute_dtype=_narrow_type(workload),
         updates_per_launch=updates,
+        logits=logits,
     )
 
 
@@ -217,6 +220,10 @@ def _one_launch(workload: Workload, device: str) -> Running:
     return _one_by_one(compiled_by_stretto(workload, device, 1), workload.samples(device))
 
 
+def _in_strips(workload: Workload, device: str) -> Running:
+    return _one_by_one(compiled_by_stretto(workload, device, 1, "strips"), workload.samples(device))
+
+
 def _many_in_a_launch(workload: Workload, device: str) -> Running:
     update = compiled_by_stretto(workload, device, workload.updates_of_a_launch)
     stacked = workload.stacked(device)
@@ -232,5 +239,6 @@ SYSTEMS: dict[str, Callable[[Workload, str], Running]] = {
     "Stretto's tiles as kernels + graph": _kernels(overlapped=False),
     "Stretto's tiles as kernels + graph + PDL": _kernels(overlapped=True),
     "Stretto": _one_launch,
+    "Stretto, logits in strips": _in_strips,
     "Stretto, many updates a launch": _many_in_a_launch,
 }
