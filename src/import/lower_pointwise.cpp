@@ -167,6 +167,13 @@ Id sign(const Formula& f) {
     return f.op(Op::Select, {f.test(Op::Lt, {zero, f.x[0]}), f.number(1), negative});
 }
 
+/// The rest of a division toward zero: it has the sign of what is divided.
+Id fmod(const Formula& f) {
+    const auto size = [&](Id x) { return f.op(Op::Abs, {x}); };
+    const Id rest = f.op(Op::Mod, {size(f.x[0]), size(f.x[1])});
+    return f.op(Op::Select, {f.test(Op::Lt, {f.x[0], f.number(0)}), f.op(Op::Neg, {rest}), rest});
+}
+
 Id isnan(const Formula& f) { return f.test(Op::Ne, {f.x[0], f.x[0]}); }
 
 /// Keeps the elements on one side of a diagonal.
@@ -190,6 +197,7 @@ const std::vector<Row>& rows() {
         {"aten.true_divide", {"self", "other"}, plain<Op::Div>},
         {"aten.floor_divide", {"self", "other"}, plain<Op::FloorDiv>},
         {"aten.remainder", {"self", "other"}, plain<Op::Mod>, true},
+        {"aten.fmod", {"self", "other"}, fmod, true},
         {"aten.pow", {"self", "exponent"}, pow},
         {"aten.square", {"self"}, square},
         {"aten.neg", {"self"}, plain<Op::Neg>},

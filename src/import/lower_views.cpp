@@ -64,6 +64,28 @@ Tensors stack(Call& c) {
     return {c.b.cast(c.b.concat(parts, c.dim("dim", 0)), c.dtype())};
 }
 
+/// The last dimension's positions before and behind come first; negative ones are cut off.
+Tensors constant_pad(Call& c) {
+    Tensor x = c.tensor("self");
+    const std::vector<std::int64_t> counts = c.integers("pad");
+    const double value = c.number("value", 0);
+    for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
+        const std::size_t d = x.rank() - 1 - i / 2;
+        const int dim = static_cast<int>(d);
+        const std::int64_t begin = std::max<std::int64_t>(-counts[i], 0);
+        const std::int64_t end = x.shape()[d] - std::max<std::int64_t>(-counts[i + 1], 0);
+        const auto padding = [&](std::int64_t count) {
+            Shape shape = x.shape();
+            shape[d] = std::max<std::int64_t>(count, 0);
+            return c.b.full(shape, value, x.dtype);
+        };
+        const Tensor before = padding(counts[i]);
+        const Tensor behind = padding(counts[i + 1]);
+        x = c.b.concat({before, c.b.slice(x, dim, begin, end), behind}, dim);
+    }
+    return {x};
+}
+
 /// Neighbouring slices along a dimension, of the extents that PyTorch gave the results.
 Tensors split(Call& c) {
     const Tensor x = c.tensor("self");
@@ -140,6 +162,7 @@ const LoweringTable& view_lowerings() {
         {"aten.select", select},
         {"aten.cat", cat},
         {"aten.stack", stack},
+        {"aten.constant_pad_nd", constant_pad},
         {"aten.split", split},
         {"aten.split_with_sizes", split},
         {"aten.chunk", split},
