@@ -9,7 +9,7 @@ from .capture import export
 from .compiler import compile, load
 from .decoder import DecoderShape, export_decoder
 from .dynamo import dynamo_backend
-from .errors import Error, InputTypeError, InternalError, RunError, UserError
+from .errors import Error, InputIndexError, InputTypeError, InternalError, RunError, UserError
 from .generator import Generator, compile_generator, export_generator
 from .optimizers import SGD, Adam, AdamW, Lion, Muon, Optimizer
 from .sampler import Sampler
@@ -27,6 +27,7 @@ __all__ = [
     "DecoderShape",
     "Error",
     "Generator",
+    "InputIndexError",
     "InputTypeError",
     "InternalError",
     "Lion",

@@ -13,6 +13,7 @@ from . import _core
 from .capture import Fixed, capture, export, functional
 from .decoder import decoder_shape, export_decoder, mark_decoder
 from .errors import UserError
+from .index_limits import index_limits
 from .signature import Signature, signature_of
 from .step import Step
 from .torch_types import host_reference, torch_type
@@ -84,12 +85,15 @@ def compile(
             seconds=tune,
         )
         compiled = compiled_with(best) if best else compiled
+    inputs = _named(captured.inputs, compiled.inputs)
+    named = {old: new for old, new in zip(captured.inputs, inputs, strict=True) if isinstance(old, str)}
     signature = Signature(
-        inputs=_named(captured.inputs, compiled.inputs),
+        inputs=inputs,
         outputs=_named(captured.outputs, compiled.outputs),
         in_spec=captured.in_spec,
         out_spec=captured.out_spec,
         decoder=decoder,
+        limits={named.get(name, name): limit for name, limit in index_limits(program).items()},
     )
     return Step(compiled, signature, captured.tensors, device, backend)
 

@@ -13,6 +13,10 @@ class InputTypeError(UserError, TypeError):
     """An argument has the wrong type, dtype or device."""
 
 
+class InputIndexError(UserError, IndexError):
+    """An id in an argument is no row of what it indexes."""
+
+
 class InternalError(Error):
     """A stage broke its own contract: a bug in Stretto, never the user's fault."""
 

@@ -15,6 +15,7 @@ from .capture import functional, trace
 from .compiler import compile
 from .decoder import decode_module, evaluating
 from .errors import InputTypeError, UserError
+from .index_limits import check_indices
 from .sampler import Sampler
 from .step import Step
 
@@ -170,6 +171,9 @@ class Generator:
             raise InputTypeError("input_ids must be a torch.int64 tensor of shape [batch, length]")
         if input_ids.shape[1] == 0 or max_new_tokens < 1:
             raise UserError("generation needs at least one prompt token and max_new_tokens of at least 1")
+        limit = self.step.index_limits.get("tokens")
+        if limit is not None:
+            check_indices("input_ids", input_ids.cpu(), limit)
         batch = self._sent.shape[0]
         if input_ids.shape[0] != batch:
             raise UserError(

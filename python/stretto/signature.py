@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
@@ -11,6 +12,7 @@ from torch.utils import _pytree as pytree
 from .capture import Fixed
 from .decoder import DecoderShape
 from .errors import UserError
+from .index_limits import IndexLimit
 
 if TYPE_CHECKING:
     from . import _core
@@ -29,6 +31,7 @@ class Signature:
     in_spec: pytree.TreeSpec | None = None
     out_spec: pytree.TreeSpec | None = None
     decoder: DecoderShape | None = None
+    limits: Mapping[str, IndexLimit] = field(default_factory=dict)  #: of ids, by input or state
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The values of a call in the order of `inputs`. Raises UserError where they do not fit."""
@@ -70,6 +73,7 @@ class Signature:
                     "in_spec": self.in_spec and pytree.treespec_dumps(self.in_spec),
                     "out_spec": self.out_spec and pytree.treespec_dumps(self.out_spec),
                     "decoder": self.decoder and asdict(self.decoder),
+                    "limits": {name: asdict(limit) for name, limit in self.limits.items()},
                 }
             )
         except (NotImplementedError, TypeError) as error:
@@ -96,6 +100,7 @@ def signature_of(program: _core.Program) -> Signature:
         in_spec=stored["in_spec"] and pytree.treespec_loads(stored["in_spec"]),
         out_spec=stored["out_spec"] and pytree.treespec_loads(stored["out_spec"]),
         decoder=stored["decoder"] and DecoderShape(**stored["decoder"]),
+        limits={name: IndexLimit(**limit) for name, limit in stored.get("limits", {}).items()},
     )
 
 

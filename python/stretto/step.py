@@ -14,6 +14,7 @@ import torch
 from . import _core, memory, nvrtc
 from .decoder import DecoderShape
 from .errors import InputTypeError, UserError
+from .index_limits import IndexLimit, check_indices
 from .signature import Signature
 from .torch_types import check_input, host_reference, torch_type
 
@@ -218,6 +219,15 @@ class Step:
         return {slot.name: self._tensors[slot.name] for slot in self._kept if slot.role == "state"}
 
     @property
+    def index_limits(self) -> Mapping[str, IndexLimit]:
+        """How many rows the embeddings have that inputs and state index, by their names.
+
+        Ids in host memory are checked at a call. On a device, a negative one counts from the end, and one
+        that still is no row reads the nearest: never memory outside the embedding.
+        """
+        return self._signature.limits
+
+    @property
     def decoder(self) -> DecoderShape | None:
         """What a decode step was captured for; None for other programs."""
         return self._signature.decoder
@@ -335,6 +345,9 @@ class Step:
                 f"input {slot.name!r} is on {tensor.device}, the step runs on {self._device}\n"
                 f"  pass {slot.name}.to({str(self._device)!r})"
             )
+        limit = self.index_limits.get(slot.name)
+        if limit is not None and limit.all:
+            check_indices(slot.name, tensor, limit)
 
     def _stream(self) -> int:
         if self._device.type != "cuda":

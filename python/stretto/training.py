@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from .background import BackgroundLaunch
 from .capture import split_inputs
 from .errors import RunError, UserError
+from .index_limits import check_indices
 from .step import Step
 from .torch_types import check_input
 
@@ -293,6 +294,8 @@ class _Ring:
             given = self._step.flatten(*split_inputs(batch))
             for position, (slot, _) in self._targets.items():
                 check_input(slot.name, given[position], slot.dtype, slot.shape[1:])
+                if slot.name in self._step.index_limits:
+                    check_indices(slot.name, given[position], self._step.index_limits[slot.name])
         except UserError as error:
             raise type(error)(f"batch {number}: {error}") from None
         return given

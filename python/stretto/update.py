@@ -13,6 +13,7 @@ from ._core import Program
 from .capture import split_inputs
 from .compiler import compile
 from .errors import UserError
+from .index_limits import check_indices
 from .memory import check_programs, check_state, size_text
 from .model_tensors import ModelTensors
 from .objective import Objective, capture_objective
@@ -190,6 +191,10 @@ class Update:
         """
         self._check_several()
         self._check_ready()
+        given = self._step.flatten(args, kwargs)
+        for slot, position in self._step.given_slots:
+            if slot.name in self._step.index_limits:
+                check_indices(slot.name, given[position], self._step.index_limits[slot.name])
         _, *norm = self._step.repeat(self._recipe.updates_per_launch, *args, **kwargs)
         self._norm = norm[0] if norm else None
         return self._state["losses"].to(self._step.device, copy=True, non_blocking=True)

@@ -161,6 +161,13 @@ def test_the_last_cache_row_can_be_used():
     assert generator.generate(random_tokens(1, 30), 3).shape == (1, 3)
 
 
+def test_a_prompt_holds_rows_of_the_embedding():
+    prompt = random_tokens(1, 4)
+    prompt[0, 2] = 10**6
+    with pytest.raises(IndexError, match="input 'input_ids' holds 1000000, the embedding that it indexes"):
+        generator_of(small_model("llama")).generate(prompt, 4)
+
+
 def test_a_prompt_must_fit_the_cache():
     generator = generator_of(small_model("llama"), max_cache_len=16)
     with pytest.raises(
