@@ -385,4 +385,5 @@ def _rows(batch: Any) -> int:
 
 
 def _repeated(leaf: Any, times: int) -> Any:
-    return leaf.expand(times, *leaf.shape).contiguous() if isinstance(leaf, Tensor) else leaf
+    """What a ring of batches looks like, without the memory of one."""
+    return leaf.expand(times, *leaf.shape) if isinstance(leaf, Tensor) else leaf

@@ -6,6 +6,7 @@ import time
 import pytest
 import stretto
 import torch
+from stretto.update_program import export_update
 from update_models import batches, mlp, squared_error
 
 SLOTS = 3
@@ -224,6 +225,20 @@ def test_training_that_could_not_begin_can_be_stopped(update):
 def test_training_needs_a_launch_of_several_updates(single):
     with pytest.raises(stretto.UserError, match="compile it with updates_per_launch"):
         single.train(batches(1))
+
+
+def test_a_ring_is_compiled_without_the_memory_of_its_batches(monkeypatch):
+    examples = []
+
+    def spy(captured, recipe, state, args, kwargs):
+        examples.append(args)
+        return export_update(captured, recipe, state, args, kwargs)
+
+    monkeypatch.setattr(stretto.update, "export_update", spy)
+    compiled()
+    for ring, batch in zip(examples[0], batches(1)[0], strict=True):
+        assert ring.shape == (SLOTS, *batch.shape)
+        assert ring.untyped_storage().nbytes() == batch.nbytes
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
