@@ -1,7 +1,9 @@
 #include "schedule/placement.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <tuple>
+#include <utility>
 
 #include "fuse/product_kind.h"
 
@@ -63,37 +65,143 @@ double duration(const TaskGraph& graph, TaskId task, const WorkEstimate& estimat
            work.tensor_operations / machine.tensor_flops;
 }
 
-std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine) {
-    const auto workers = static_cast<std::size_t>(machine.workers);
-    std::vector<double> free(workers, 0);
-    std::vector<std::int64_t> streamed(workers, 0);
-    std::vector<double> ends(graph.tasks.size(), 0);
-    std::vector<std::int32_t> placed;
-    std::vector<std::int64_t> dealt(workers, 0);
-    const std::vector<bool> last =
-        streams(graph.regions) ? last_tasks(graph) : std::vector<bool>(graph.tasks.size(), false);
-    LatestEnd latest(ends);
-    const WorkEstimate work(graph);
-    for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
-        const Task& task = graph.tasks[t];
-        double ready = 0;
-        for (Range range : task.after) ready = std::max(ready, latest.of(range) + machine.counter_us);
-        std::size_t best = 0;
-        const bool deal = last[t] && streamed_bytes(graph, task) == 0;
-        const auto key = [&](std::size_t w) {
-            return std::tuple(deal ? dealt[w] : 0, std::max(free[w], ready), streamed[w], w);
-        };
-        for (std::size_t w = 1; w < workers; ++w) {
-            if (key(w) < key(best)) best = w;
-        }
-        free[best] = std::max(free[best], ready) +
-                     duration(graph, TaskId(static_cast<std::int64_t>(t)), work, machine);
-        ends[t] = free[best];
-        streamed[best] += streamed_bytes(graph, task);
-        dealt[best] += deal ? 1 : 0;
-        placed.push_back(static_cast<std::int32_t>(best));
+namespace {
+
+class Placer {
+public:
+    Placer(const TaskGraph& graph, const Machine& machine)
+        : graph_(graph), machine_(machine), work_(graph), ends_(graph.tasks.size(), 0), latest_(ends_) {
+        workers_.resize(static_cast<std::size_t>(machine.workers));
     }
-    return placed;
+
+    std::vector<std::vector<TaskId>> run() {
+        const bool streaming = streams(graph_.regions);
+        const std::vector<bool> last = last_tasks(graph_);
+        std::vector<TaskId> fillers;
+        for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
+            const TaskId task(static_cast<std::int64_t>(t));
+            if (!streaming && last[t] && is_map(task)) {
+                fillers.push_back(task);
+            } else {
+                place(task, streaming && last[t]);
+            }
+        }
+        const double end = ends_.empty() ? 0 : *std::max_element(ends_.begin(), ends_.end());
+        for (Worker& worker : workers_) worker.gaps.push_back({worker.free, end});
+        for (TaskId task : fillers) fill(task);
+        return queues();
+    }
+
+private:
+    struct Slot {
+        TaskId task;
+        double start = 0;
+        double end = 0;
+    };
+    struct Gap {
+        double begin = 0;
+        double end = 0;
+    };
+    struct Worker {
+        std::vector<Slot> slots;
+        std::vector<Gap> gaps;  ///< between slots, in order; at last from the end of its tasks to that of all
+        double free = 0;        ///< end of its last task
+        std::int64_t streamed = 0;
+        std::int64_t dealt = 0;  ///< tasks that nobody waits for; of fillers, those of one region
+    };
+
+    [[nodiscard]] bool is_map(TaskId task) const {
+        return std::holds_alternative<MapRegion>(graph_.regions[graph_[task].region].body);
+    }
+
+    double ready(TaskId task) {
+        double time = 0;
+        for (Range range : graph_[task].after) time = std::max(time, latest_.of(range) + machine_.counter_us);
+        return time;
+    }
+
+    void place(TaskId task, bool nobody_waits) {
+        const double start = ready(task);
+        const std::int64_t bytes = streamed_bytes(graph_, graph_[task]);
+        const bool deal = nobody_waits && bytes == 0;
+        const auto key = [&](const Worker& worker) {
+            return std::tuple(deal ? worker.dealt : 0, std::max(worker.free, start), worker.streamed);
+        };
+        Worker& best = *std::min_element(workers_.begin(), workers_.end(),
+                                         [&](const Worker& a, const Worker& b) { return key(a) < key(b); });
+        if (start > best.free + machine_.task_us) best.gaps.push_back({best.free, start});
+        run_on(best, task, std::max(best.free, start));
+        best.free = ends_[task.index()];
+        best.streamed += bytes;
+        best.dealt += deal ? 1 : 0;
+    }
+
+    void run_on(Worker& worker, TaskId task, double start) {
+        const double end = start + duration(graph_, task, work_, machine_);
+        worker.slots.push_back({task, start, end});
+        ends_[task.index()] = end;
+    }
+
+    /// Tasks of one filler go to different workers, as far as their gaps hold one: first to those that wait longest, which
+    /// leaves alone the few that run a chain of short tasks. Where no gap holds the task, behind all others of a worker.
+    void fill(TaskId task) {
+        const std::size_t region = graph_[task].region.index();
+        if (std::exchange(filling_, region) != region) {
+            for (Worker& worker : workers_) worker.dealt = 0;
+        }
+        const double earliest = ready(task);
+        const double length = duration(graph_, task, work_, machine_);
+        const auto room = [&](const Gap& gap) { return gap.end - std::max(gap.begin, earliest) - length; };
+        Worker* best = nullptr;
+        Gap* best_gap = nullptr;
+        for (Worker& worker : workers_) {
+            const auto gap = std::find_if(worker.gaps.begin(), worker.gaps.end(),
+                                          [&](const Gap& each) { return room(each) >= 0; });
+            if (gap == worker.gaps.end()) continue;
+            if (best != nullptr &&
+                std::pair(worker.dealt, -room(*gap)) >= std::pair(best->dealt, -room(*best_gap))) {
+                continue;
+            }
+            best = &worker;
+            best_gap = &*gap;
+        }
+        if (best == nullptr) {
+            const auto start = [&](const Worker& worker) {
+                return std::max(worker.gaps.back().begin, earliest);
+            };
+            best = &*std::min_element(workers_.begin(), workers_.end(),
+                                      [&](const Worker& a, const Worker& b) { return start(a) < start(b); });
+            best_gap = &best->gaps.back();
+        }
+        run_on(*best, task, std::max(best_gap->begin, earliest));
+        best_gap->begin = ends_[task.index()];
+        ++best->dealt;
+    }
+
+    std::vector<std::vector<TaskId>> queues() {
+        std::vector<std::vector<TaskId>> queues;
+        for (Worker& worker : workers_) {
+            std::stable_sort(worker.slots.begin(), worker.slots.end(),
+                             [](const Slot& a, const Slot& b) { return a.start < b.start; });
+            std::vector<TaskId>& queue = queues.emplace_back();
+            for (const Slot& slot : worker.slots) queue.push_back(slot.task);
+        }
+        return queues;
+    }
+
+    const TaskGraph& graph_;
+    const Machine& machine_;
+    const WorkEstimate work_;
+    std::vector<double> ends_;  ///< by task
+    LatestEnd latest_;
+    std::vector<Worker> workers_;
+    std::size_t filling_ = SIZE_MAX;  ///< region of the fillers that are being placed
+};
+
+}  // namespace
+
+std::vector<std::vector<TaskId>> place_tasks(const TaskGraph& graph, const Machine& machine) {
+    return Placer(graph, machine).run();
 }
 
 }  // namespace stretto

@@ -8,11 +8,12 @@
 
 namespace stretto {
 
-/// The worker of every task, by task number. Tasks are taken in order; each goes where it can start first, and among
-/// equals to the worker that streams the fewest bytes so far, so that streams stay balanced. Where weights stream, tasks that
-/// nobody waits for are dealt out: what they take is latency, which estimates miss, and one worker that seems to be free a
-/// little earlier would get a row of them, in front of its next product.
-[[nodiscard]] std::vector<std::int32_t> place_tasks(const TaskGraph& graph, const Machine& machine);
+/// The tasks of every worker, in the order in which it runs them. Tasks are taken in order; each goes where it can start
+/// first, and among equals to the worker that streams the fewest bytes so far, so that streams stay balanced. Where weights
+/// stream, tasks that nobody waits for are dealt out: what they take is latency, which estimates miss, and one worker that
+/// seems to be free a little earlier would get a row of them, in front of its next product. Elsewhere such tasks of maps are
+/// fillers: they are placed last, in the gaps between a worker's other tasks.
+[[nodiscard]] std::vector<std::vector<TaskId>> place_tasks(const TaskGraph& graph, const Machine& machine);
 
 /// Do the weights of half of the products come through the stream?
 [[nodiscard]] bool streams(const RegionGraph& graph);

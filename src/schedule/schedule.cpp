@@ -57,12 +57,12 @@ Plan schedule(TaskGraph tasks, const Machine& machine, const PlanOptions& option
     plan.machine = machine.name;
     plan.graph = by_urgency(std::move(tasks), machine);
     plan.workers.resize(static_cast<std::size_t>(machine.workers));
-    const std::vector<std::int32_t> placed = place_tasks(plan.graph, machine);
-    for (std::size_t t = 0; t < placed.size(); ++t) {
-        Worker& worker = plan.workers[static_cast<std::size_t>(placed[t])];
-        const TaskId id(static_cast<std::int64_t>(t));
-        worker.queue.push_back({id, {}, {}});
-        append_loads(plan.graph, id, machine.consumer_warps, worker.stream);
+    const std::vector<std::vector<TaskId>> queues = place_tasks(plan.graph, machine);
+    for (std::size_t w = 0; w < queues.size(); ++w) {
+        for (TaskId task : queues[w]) {
+            plan.workers[w].queue.push_back({task, {}, {}});
+            append_loads(plan.graph, task, machine.consumer_warps, plan.workers[w].stream);
+        }
     }
     plan.shared = share_memory(plan, machine);
     choose_hand_offs(plan, machine, options);

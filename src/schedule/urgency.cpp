@@ -80,8 +80,15 @@ public:
 private:
     [[nodiscard]] double start(std::size_t region) const { return std::max(ready_[region], free_.top()); }
 
+    /// A map that nobody waits for runs in the gaps of others (placement.h).
+    [[nodiscard]] bool is_filler(std::size_t region) const {
+        return blocks_[region].after.empty() &&
+               std::holds_alternative<MapRegion>(graph_.regions.regions[region].body);
+    }
+
     /// Gives each task to the worker that is free first; returns when the last one ends.
     double place(std::size_t region) {
+        if (is_filler(region)) return ready_[region] + blocks_[region].task_us;
         double last = 0;
         for (std::int64_t t = 0; t < graph_.tasks_of[region].size(); ++t) {
             const double end = start(region) + blocks_[region].task_us;
