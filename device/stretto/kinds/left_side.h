@@ -84,9 +84,14 @@ private:
     static constexpr int kRounds = (kGroups + kRowThreads - 1) / kRowThreads;
     /// Groups that one thread loads before it uses the first, as many as some registers hold, in batches of one size.
     /// A part's loads are on their way while the part before is multiplied; sums of several weights hold registers, too.
-    static constexpr int kBytesAhead = kParts > 1 && F::kWeights > 1                          ? 96
-                                       : Beside || kParts > 1 || (F::kM > 1 && Early::kWords) ? 128
-                                                                                              : 192;
+    /// What words of several rows miss is asked for again: in longer batches that takes the cache from their writers, and
+    /// pays only where it spares a second batch.
+    static constexpr int kShort = 128;
+    static constexpr int kBytesAhead = kParts > 1 && F::kWeights > 1 ? 96
+                                       : Beside || kParts > 1        ? kShort
+                                       : F::kM > 1 && Early::kWords
+                                           ? (kRounds * sizeof(Early) <= 176 ? 176 : kShort)
+                                           : 192;
     static constexpr int kFit = kBytesAhead / static_cast<int>(sizeof(Early));
     static constexpr int kAhead = kFit < 1 ? 1 : kFit > 12 ? 12 : kFit;
     static constexpr int kBatches = (kRounds + kAhead - 1) / kAhead;
