@@ -87,7 +87,7 @@ public:
             }
         }
         const double end = ends_.empty() ? 0 : *std::max_element(ends_.begin(), ends_.end());
-        for (Worker& worker : workers_) worker.gaps.push_back({worker.free, end});
+        for (Worker& worker : workers_) worker.gaps.push_back({worker.free, end, INT64_MAX});
         for (TaskId task : fillers) fill(task);
         return queues();
     }
@@ -101,6 +101,7 @@ private:
     struct Gap {
         double begin = 0;
         double end = 0;
+        std::int64_t next = INT64_MAX;  ///< number of the task behind it
     };
     struct Worker {
         std::vector<Slot> slots;
@@ -129,7 +130,7 @@ private:
         };
         Worker& best = *std::min_element(workers_.begin(), workers_.end(),
                                          [&](const Worker& a, const Worker& b) { return key(a) < key(b); });
-        if (start > best.free + machine_.task_us) best.gaps.push_back({best.free, start});
+        if (start > best.free + machine_.task_us) best.gaps.push_back({best.free, start, task.value});
         run_on(best, task, std::max(best.free, start));
         best.free = ends_[task.index()];
         best.streamed += bytes;
@@ -143,7 +144,8 @@ private:
     }
 
     /// Tasks of one filler go to different workers, as far as their gaps hold one: first to those that wait longest, which
-    /// leaves alone the few that run a chain of short tasks. Where no gap holds the task, behind all others of a worker.
+    /// leaves alone the few that run a chain of short tasks. Where no gap holds the task, behind all others of a worker. Never
+    /// before a task of a smaller number: for a barrier, what is before a region's first task is what came before the region.
     void fill(TaskId task) {
         const std::size_t region = graph_[task].region.index();
         if (std::exchange(filling_, region) != region) {
@@ -155,8 +157,9 @@ private:
         Worker* best = nullptr;
         Gap* best_gap = nullptr;
         for (Worker& worker : workers_) {
-            const auto gap = std::find_if(worker.gaps.begin(), worker.gaps.end(),
-                                          [&](const Gap& each) { return room(each) >= 0; });
+            const auto gap = std::find_if(worker.gaps.begin(), worker.gaps.end(), [&](const Gap& each) {
+                return each.next > task.value && room(each) >= 0;
+            });
             if (gap == worker.gaps.end()) continue;
             if (best != nullptr &&
                 std::pair(worker.dealt, -room(*gap)) >= std::pair(best->dealt, -room(*best_gap))) {

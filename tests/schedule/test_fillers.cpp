@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "fuse/text.h"
+#include "schedule/placement.h"
 #include "schedule/schedule.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
@@ -47,6 +48,19 @@ TEST(Fillers, LeaveTheWorkerOfAChainAlone) {
         wide_tasks += static_cast<std::size_t>(runs("r1"));
     }
     EXPECT_EQ(wide_tasks, 3U);
+}
+
+TEST(Fillers, NeverGoBeforeATaskOfASmallerNumber) {
+    Machine machine = builtin_machine("h200");
+    machine.workers = 1;
+    // The last map needs nothing of the others: it would fit between any two of them.
+    const std::string program =
+        buffer("b0", "input", 256) + buffer("b1", "arena", 256) + buffer("b2", "arena", 256) +
+        buffer("b3", "output", 256) + buffer("b4", "output", 256) + reversal("r0", 256, "b0", "b1") +
+        reversal("r1", 256, "b1", "b2") + reversal("r2", 256, "b2", "b3") + reversal("r3", 256, "b0", "b4");
+    const std::vector<std::vector<TaskId>> queues =
+        place_tasks(tile(parse_region_graph(program), machine), machine);
+    EXPECT_EQ(queues, (std::vector<std::vector<TaskId>>{{TaskId(0), TaskId(1), TaskId(2), TaskId(3)}}));
 }
 
 }  // namespace
