@@ -9,8 +9,8 @@
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kMostRows = 2;
-constexpr std::int64_t kDeepest = 1024;
+constexpr std::int64_t kMostRows = 2, kDepthOfTwo = 768;
+constexpr std::int64_t kDeepest = 1024, kMostBytes = 3072;  // of a row, as reads_rows_once has it
 constexpr std::int64_t kPieceBytes = 16;
 /// Values of more results than these are no single ones.
 constexpr std::int64_t kMostSingle = 64;
@@ -94,7 +94,8 @@ bool ProductUse::has_plain_operands() const {
     const auto& [a, b] = std::pair(product_.a, product_.b);
     const auto size = static_cast<std::int64_t>(size_of(b.type));
     const bool typed = is_float(a.type) && is_float(b.type) && a.type != DType::F64 && b.type != DType::F64;
-    if (product_.ragged || batch != 1 || m > kMostRows || k > kDeepest || k < 2 || !typed) return false;
+    if (product_.ragged || batch != 1 || m > kMostRows || k < 2 || !typed) return false;
+    if (k > kDeepest || k * size > kMostBytes || (m > 1 && k > kDepthOfTwo)) return false;
     if (!a.indirect.empty() || !b.indirect.empty()) return false;
     const bool plain = is_single_digit(a.map, 1) && is_single_digit(a.map, 3) && is_single_digit(b.map, 2) &&
                        is_single_digit(b.map, 3);

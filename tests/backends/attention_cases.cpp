@@ -151,18 +151,16 @@ std::vector<Case> attention_cases() {
     cases.push_back(
         attention(DType::BF16, {4, 2, 2, 1, 500, 32, 4}, Mask::Length, 470, "batch_4", {true, true}));
     // Rows that are keys and values, with pieces for all lanes or not, and more query rows than registers hold.
-    for (std::int64_t d : {136, 256, 768, 1024}) {
-        cases.push_back(attention(DType::BF16, {1, 1, 1, 1, 1500, d, 5, true}, Mask::None, 0,
-                                  "tied_width_" + std::to_string(d)));
-    }
-    for (DType type : {DType::F16, DType::F32}) {
-        cases.push_back(
-            attention(type, {1, 1, 1, 2, 1500, 320, 5, true}, Mask::Length, 1203, "tied_two_queries"));
-        cases.push_back(attention(type, {2, 1, 3, 1, 300, 200, 2, true}, Mask::Bias, 0, "tied_three_heads"));
-    }
-    cases.push_back(
-        attention(DType::BF16, {1, 2, 5, 1, 300, 768, 2, true}, Mask::Bool, 0, "tied_five_heads"));
-    cases.push_back(attention(DType::BF16, {1, 2, 1, 1, 300, 512, 4, true}, Mask::Length, 40, "tied_no_row"));
+    const auto tied = [&](DType type, const Sizes& sizes, Mask mask, const std::string& what) {
+        cases.push_back(attention(type, sizes, mask, sizes.s / 2, what));
+    };
+    tied(DType::BF16, {1, 1, 1, 1, 700, 136, 2, true}, Mask::None, "tied_narrow");
+    tied(DType::BF16, {1, 1, 1, 1, 300, 768, 2, true}, Mask::None, "tied_wide");
+    tied(DType::BF16, {1, 1, 1, 1, 200, 1024, 2, true}, Mask::None, "tied_widest");
+    tied(DType::F16, {1, 1, 1, 2, 300, 320, 2, true}, Mask::Length, "tied_two_queries");
+    tied(DType::F32, {2, 1, 3, 1, 200, 96, 2, true}, Mask::Bias, "tied_three_heads");
+    tied(DType::BF16, {1, 2, 5, 1, 100, 264, 2, true}, Mask::Bool, "tied_five_heads");
+    tied(DType::BF16, {1, 2, 1, 1, 200, 136, 4, true}, Mask::Length, "tied_no_row");
     return cases;
 }
 

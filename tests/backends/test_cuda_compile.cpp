@@ -128,8 +128,8 @@ TEST_P(CudaCompile, BuildsAttentionOfTiedRowsWithoutSpills) {
         plan.add("attention" + name, region, {Range{0, 1}, {0, 1}, {0, rows}, {0, 1}});
     };
     add("a", DType::BF16, 1, 768);
-    add("b", DType::BF16, 2, 1024);
-    add("c", DType::F32, 1, 1024);
+    add("b", DType::BF16, 1, 1024);
+    add("c", DType::F32, 2, 768);
     Plan finished = plan.finish(machine());
     for (const std::int64_t slots : {0, 4}) {  // without and with a loader
         finished.shared.slots = slots;

@@ -119,7 +119,17 @@ TEST(OnePass, AMatrixWhoseGradientIsWantedIsReadTwice) {
     expect_unchanged({.columns = 700, .depth = 64, .trained = true});
 }
 TEST(OnePass, ManyRowsStayProducts) { expect_unchanged({.rows = 3, .columns = 700}); }
-TEST(OnePass, WideRowsStayProducts) { expect_unchanged({.columns = 700, .depth = 1028}); }
+TEST(OnePass, TheWidestRowsAreReadOnceAndWiderOnesStayProducts) {
+    for (const auto& [type, depth] : {std::pair(DType::F32, 768), std::pair(DType::BF16, 1024)}) {
+        const RegionGraph regions =
+            fuse(simple_head({.columns = 700, .depth = depth, .type = type}), few_workers());
+        EXPECT_TRUE(std::any_of(regions.regions.begin(), regions.regions.end(), [](const Region& region) {
+            const auto* attention = std::get_if<AttentionRegion>(&region.body);
+            return attention != nullptr && reads_rows_once(*attention);
+        }));
+        expect_unchanged({.columns = 700, .depth = depth + 8, .type = type});
+    }
+}
 TEST(OnePass, RowsThatAreNotAlignedStayProducts) { expect_unchanged({.columns = 700, .depth = 63}); }
 TEST(OnePass, AMatrixOfFewColumnsStaysAProduct) { expect_unchanged(kHead, builtin_machine("h200")); }
 

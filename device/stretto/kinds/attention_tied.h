@@ -15,7 +15,7 @@ class TiedRows {
     static constexpr int kOwn = (kPieces + 31) / 32;  // of a lane, at most
     static constexpr int kWidth = kOwn * kPiece;
     static constexpr int kQueries = F::kGroup * F::kQ;
-    static constexpr int kMostRows = kWidth > 16 ? 2 : 4;  // whose sums fit into registers
+    static constexpr int kMostRows = kWidth > 24 ? 1 : kWidth > 16 ? 2 : 4;  // whose sums fit into registers
 
 public:
     static constexpr int kRows = kQueries < kMostRows ? kQueries : kMostRows;
