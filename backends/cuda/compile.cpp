@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -99,16 +98,22 @@ CompiledKernel build_once(const Emission& emission, const std::string& arch, con
     return kernel;
 }
 
-/// Kinds whose products go on beside other instructions, as kRunsAhead of program.h has them.
-constexpr std::string_view kRunAhead[] = {"MatMulTiles<", "Scored<"};
+/// The text of the header that says which kinds run ahead.
+std::string_view program_header() {
+    for (const DeviceHeader& header : device_headers()) {
+        if (std::string_view(header.name) == "stretto/program.h") return header.text;
+    }
+    throw InternalError("the header of the device program is not embedded");
+}
 
-/// Those that the compiler slows down where they are alone. Where one is, so are the products of all that share its function.
+/// Those kinds that the compiler slows down where they are alone. Where one is, so are the products of all that share its function.
 std::vector<std::string> slow_alone(const Emission& emission, const std::string& arch,
                                     const KernelOptions& options) {
+    const std::vector<std::string> ahead = kinds_that_run_ahead(program_header());
     std::vector<std::string> slow;
     for (const std::string& kind : listed_kinds(emission.source)) {
-        const auto begins = [&](std::string_view name) { return kind.compare(0, name.size(), name) == 0; };
-        if (std::none_of(std::begin(kRunAhead), std::end(kRunAhead), begins)) continue;
+        const auto named = [&](const std::string& name) { return kind.starts_with(name + '<'); };
+        if (std::none_of(ahead.begin(), ahead.end(), named)) continue;
         Emission alone = emission;
         alone.source = with_kinds(emission.source, {kind});
         if (!losses_in(build_once(alone, arch, options).log).empty()) slow.push_back(kind);
@@ -168,6 +173,17 @@ std::vector<std::string> losses_in(const std::string& log) {
         if (std::find(losses.begin(), losses.end(), text) == losses.end()) losses.push_back(text);
     }
     return losses;
+}
+
+std::vector<std::string> kinds_that_run_ahead(std::string_view program_header) {
+    constexpr std::string_view kOwn = "bool kRunsAhead<";
+    std::vector<std::string> kinds;
+    for (std::size_t at = program_header.find(kOwn); at != std::string_view::npos;
+         at = program_header.find(kOwn, at)) {
+        at += kOwn.size();
+        kinds.emplace_back(program_header.substr(at, program_header.find('<', at) - at));
+    }
+    return kinds;
 }
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emit/emit.h"
@@ -33,6 +34,10 @@ struct CompiledKernel {
 /// The compiler's remarks in its log that cost time: where products that should run side by side wait for one another
 /// ("Potential Performance Loss"), each once.
 [[nodiscard]] std::vector<std::string> losses_in(const std::string& log);
+
+/// Kinds whose products go on beside other instructions: those for which the device's program.h, whose text is given, has a
+/// kRunsAhead of their own.
+[[nodiscard]] std::vector<std::string> kinds_that_run_ahead(std::string_view program_header);
 
 /// Compiles an emitted program. `arch` as in a machine file, e.g. "sm_90a". Needs no GPU. Results are cached by
 /// content (see cuda::KernelCache).

@@ -96,20 +96,6 @@ bool Touches::is_filled_by(std::int32_t buffer, std::size_t writer) const {
     });
 }
 
-bool is_injective(const Access& access) {
-    if (!access.indirect.empty() || access.map.masked()) return false;
-    std::vector<Atom> digits;
-    for (const auto& dim : access.map.dims) {
-        std::copy_if(dim.begin(), dim.end(), std::back_inserter(digits),
-                     [](const Atom& d) { return d.extent > 1; });
-    }
-    std::sort(digits.begin(), digits.end(), [](const Atom& a, const Atom& b) { return a.stride < b.stride; });
-    std::int64_t reach = 1;
-    return std::all_of(digits.begin(), digits.end(), [&](const Atom& digit) {
-        const bool apart = digit.stride >= reach;
-        reach = digit.stride * (digit.extent - 1) + reach;
-        return apart;
-    });
-}
+bool is_injective(const Access& access) { return access.indirect.empty() && is_injective(access.map); }
 
 }  // namespace stretto

@@ -14,17 +14,7 @@ namespace {
 /// Does the map hit every element of its value exactly once? Then a functional update through the view is an
 /// update of the value.
 bool is_bijection(const IndexMap& map, const Shape& value) {
-    if (map.offset != 0 || map.masked() || volume(map.shape()) != volume(value)) return false;
-    std::vector<Atom> digits;
-    for (const auto& dim : map.dims) {
-        std::copy_if(dim.begin(), dim.end(), std::back_inserter(digits),
-                     [](const Atom& digit) { return digit.extent > 1; });
-    }
-    std::sort(digits.begin(), digits.end(), [](const Atom& a, const Atom& b) { return a.stride < b.stride; });
-    std::int64_t next = 1;
-    return std::all_of(digits.begin(), digits.end(), [&](const Atom& digit) {
-        return digit.stride == std::exchange(next, next * digit.extent);
-    });
+    return volume(map.shape()) == volume(value) && is_injective(map);
 }
 
 /// Is the value one constant everywhere?

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -305,6 +306,22 @@ std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middl
     IndexMap unit;
     for (std::size_t d = 0; d < middle.size(); ++d) unit.dims.push_back({atom(middle[d], d == dim ? 1 : 0)});
     return composed(outer, middle, unit);
+}
+
+bool is_injective(const IndexMap& map) {
+    if (map.masked()) return false;
+    Digits digits;
+    for (const auto& dim : map.dims) {
+        std::copy_if(dim.begin(), dim.end(), std::back_inserter(digits),
+                     [](const Atom& a) { return a.extent > 1; });
+    }
+    std::sort(digits.begin(), digits.end(), [](const Atom& a, const Atom& b) { return a.stride < b.stride; });
+    std::int64_t reach = 1;
+    return std::all_of(digits.begin(), digits.end(), [&](const Atom& a) {
+        const bool apart = a.stride >= reach;
+        reach += a.stride * (a.extent - 1);
+        return apart;
+    });
 }
 
 std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at) {

@@ -71,6 +71,9 @@ struct IndexMap {
 [[nodiscard]] std::optional<IndexMap> coordinate_map(const IndexMap& outer, const Shape& middle,
                                                      std::size_t dim);
 
+/// Does every coordinate have an element of its own? False where that does not show, or where the map is masked.
+[[nodiscard]] bool is_injective(const IndexMap& map);
+
 /// Element offset of one coordinate, or nothing where the access is masked.
 [[nodiscard]] std::optional<std::int64_t> offset_of(const IndexMap& map, const std::vector<std::int64_t>& at);
 

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backends/cuda/compile.h"
+#include "backends/cuda/device_headers.h"
 #include "backends/cuda/nvrtc.h"
 #include "pipeline/pipeline.h"
 #include "support/sample_plan.h"
@@ -45,6 +48,16 @@ TEST(CudaWarnings, ProductsThatTheCompilerSerializesAreReportedWithTheirKinds) {
                                 "(MatMulTiles<Product_0>): wgmma.mma_async instructions are serialized"),
         0U)
         << kernel.warnings[0];
+}
+
+TEST(CudaWarnings, KindsThatRunAheadAreThoseOfTheDeviceProgram) {
+    const auto headers = device_headers();
+    const auto program = std::find_if(headers.begin(), headers.end(), [](const DeviceHeader& header) {
+        return std::string_view(header.name) == "stretto/program.h";
+    });
+    ASSERT_NE(program, headers.end());
+    EXPECT_EQ(kinds_that_run_ahead(program->text), (std::vector<std::string>{"MatMulTiles", "Scored"}));
+    EXPECT_TRUE(kinds_that_run_ahead("inline constexpr bool kRunsAhead = false;").empty());
 }
 
 TEST(CudaWarnings, ALossIsReportedOnce) {

@@ -161,6 +161,17 @@ TEST(IndexMap, CoordinateOfAMiddleDimension) {
     EXPECT_EQ(offset_of(*columns, {23}), 3);
 }
 
+TEST(IndexMap, IsInjectiveWhereEveryCoordinateHasAnElementOfItsOwn) {
+    const IndexMap rows = identity_map({3, 4});
+    EXPECT_TRUE(is_injective(rows));
+    EXPECT_TRUE(is_injective(permuted(rows, {1, 0})));
+    EXPECT_TRUE(is_injective(sliced(rows, 1, 1, 2).value()));
+    EXPECT_TRUE(is_injective({{{atom(3, 8)}, {atom(4, 2)}}, 1}));
+    EXPECT_FALSE(is_injective({{{atom(3, 3)}, {atom(4, 1)}}, 0}));
+    EXPECT_FALSE(is_injective(inserted_dim(rows, 0, 2)));
+    EXPECT_FALSE(is_injective(padded(rows, 0, 1, 0).value()));
+}
+
 TEST(IndexMap, FootprintOfATileOfAView) {
     const IndexMap heads = *reshaped(identity_map({2, 576}), {2, 9, 64});
     EXPECT_EQ(footprint(heads, {{1, 2}, {2, 4}, {0, 64}}, {2, 576}), (Box{{1, 2}, {128, 256}}));
