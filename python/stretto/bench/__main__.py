@@ -138,7 +138,7 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add = command.add_argument
     add("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="WORKLOAD",
         help=", ".join(WORKLOADS))  # fmt: skip
-    add("--systems", nargs="+", choices=updates.SYSTEMS, default=list(updates.SYSTEMS), metavar="SYSTEM",
+    add("--systems", nargs="+", choices=updates.SYSTEMS, default=updates.BY_DEFAULT, metavar="SYSTEM",
         help="; ".join(updates.SYSTEMS))  # fmt: skip
     add("--processes", type=int, default=2, help="fresh processes of each system")
     add("--rounds", type=int, default=10, help="timings of each process")
