@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "abi/abi.h"
+#include "base/division.h"
 #include "base/warp.h"
 #include "fuse/product_kind.h"
 
@@ -26,8 +27,6 @@ constexpr double kPartsAhead = 8;
 /// What a task costs besides its product, in units of Machine::load_latency_us: staging the left side, the first and the last
 /// loads.
 constexpr double kEnds = 4;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// As wide_weights, with or without a cut.
 std::optional<PlainOperand> plain_pieces(const MatMulRegion& region) {

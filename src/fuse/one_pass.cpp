@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "abi/abi.h"
+#include "base/division.h"
 #include "fuse/one_pass_use.h"
 #include "simplify/simplify.h"
 
 namespace stretto {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Parts of the matrix: for all workers, but each of as many blocks. Only several have statistics.
 std::int64_t parts_of(std::int64_t columns, const Machine& machine) {
@@ -32,13 +31,8 @@ public:
             source_ = from_.nodes[i].source;
             renamed_.push_back(convert(ValueId(static_cast<std::int64_t>(i))));
         }
-        for (Output output : from_.outputs) {
-            output.value = renamed_[output.value.index()];
-            if (output.state_input.valid()) output.state_input = renamed_[output.state_input.index()];
-            to_.outputs.push_back(std::move(output));
-        }
-        for (const auto& [value, bytes] : from_.constants)
-            to_.constants.emplace_back(renamed_[value.index()], bytes);
+        copy_outputs_and_constants(
+            from_, [&](ValueId id) { return renamed_[id.index()]; }, to_);
         return std::move(to_);
     }
 

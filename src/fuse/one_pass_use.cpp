@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuse/one_pass_mix.h"
+#include "fuse/region.h"
 #include "graph/index_groups.h"
 #include "graph/inline.h"
 
@@ -10,7 +11,6 @@ namespace stretto {
 namespace {
 
 constexpr std::int64_t kMostRows = 2, kDepthOfTwo = 768;
-constexpr std::int64_t kDeepest = 1024, kMostBytes = 3072;  // of a row, as reads_rows_once has it
 constexpr std::int64_t kPieceBytes = 16;
 /// Values of more results than these are no single ones.
 constexpr std::int64_t kMostSingle = 64;
@@ -95,7 +95,7 @@ bool ProductUse::has_plain_operands() const {
     const auto size = static_cast<std::int64_t>(size_of(b.type));
     const bool typed = is_float(a.type) && is_float(b.type) && a.type != DType::F64 && b.type != DType::F64;
     if (product_.ragged || batch != 1 || m > kMostRows || k < 2 || !typed) return false;
-    if (k > kDeepest || k * size > kMostBytes || (m > 1 && k > kDepthOfTwo)) return false;
+    if (k > kWidestRow || k * size > kMostRowBytes || (m > 1 && k > kDepthOfTwo)) return false;
     if (!a.indirect.empty() || !b.indirect.empty()) return false;
     const bool plain = is_single_digit(a.map, 1) && is_single_digit(a.map, 3) && is_single_digit(b.map, 2) &&
                        is_single_digit(b.map, 3);

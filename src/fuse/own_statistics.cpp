@@ -35,13 +35,8 @@ public:
             }
             renamed_.push_back(add(std::move(node)));
         }
-        for (Output output : from_.outputs) {
-            output.value = renamed_[output.value.index()];
-            if (output.state_input.valid()) output.state_input = renamed_[output.state_input.index()];
-            to_.outputs.push_back(std::move(output));
-        }
-        for (const auto& [value, bytes] : from_.constants)
-            to_.constants.emplace_back(renamed_[value.index()], bytes);
+        copy_outputs_and_constants(
+            from_, [&](ValueId id) { return renamed_[id.index()]; }, to_);
         return std::move(to_);
     }
 

@@ -4,12 +4,11 @@
 #include <numeric>
 
 #include "abi/abi.h"
+#include "base/division.h"
 #include "fuse/region.h"
 
 namespace stretto {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Operations that combine one part of one element: two loads, an exponential, a product and two sums.
 constexpr double kCombineOperations = 18;

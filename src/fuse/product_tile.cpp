@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "abi/abi.h"
+#include "base/division.h"
 #include "base/warp.h"
 #include "fuse/narrow_product.h"
 #include "fuse/product_kind.h"
@@ -43,8 +44,6 @@ constexpr std::int64_t kLeastPart = 192;
 /// What a task of a product that reads its weights directly takes at least.
 constexpr std::int64_t kDirectRows = 8;
 constexpr std::int64_t kDirectColumns = 32;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// How a product is cut: its tile, and the values of k in one part.
 struct Cut {

@@ -113,13 +113,11 @@ bool on_tensor_cores(const AttentionRegion& region) {
 }
 
 bool reads_rows_once(const AttentionRegion& region) {
-    // Elements and bytes of a row that a warp's registers hold, as sums and on their way.
-    constexpr std::int64_t kWidest = 1024, kMostBytes = 3072;
     const std::int64_t depth = region.space[4];
     const DType type = region.key.type;
     const auto size = static_cast<std::int64_t>(size_of(type));
     return region.key == region.value && region.fresh.empty() && is_float(type) && type != DType::F64 &&
-           depth * size % 16 == 0 && depth <= kWidest && depth * size <= kMostBytes &&
+           depth * size % 16 == 0 && depth <= kWidestRow && depth * size <= kMostRowBytes &&
            has_aligned_rows(region.key) && !on_tensor_cores(region);
 }
 

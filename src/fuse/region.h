@@ -148,6 +148,10 @@ struct AttentionRegion {
 /// multiple of 16 and at most 128 (wider rows do not fit in registers), and their rows lie as 16-byte loads need them.
 [[nodiscard]] bool on_tensor_cores(const AttentionRegion& region);
 
+/// Elements and bytes of a row that a warp's registers hold, as sums and on their way.
+inline constexpr std::int64_t kWidestRow = 1024;
+inline constexpr std::int64_t kMostRowBytes = 3072;
+
 /// Is it an attention whose values are its keys, in rows that the device reads once, 16 bytes at a time?
 [[nodiscard]] bool reads_rows_once(const AttentionRegion& region);
 

@@ -250,6 +250,18 @@ void rename_operands(Node& node, const std::function<ValueId(ValueId)>& renamed)
     std::visit(Renamer{renamed}, node.op);
 }
 
+void copy_outputs_and_constants(const Graph& from, const std::function<ValueId(ValueId)>& renamed,
+                                Graph& to) {
+    for (Output output : from.outputs) {
+        output.value = renamed(output.value);
+        if (output.state_input.valid()) output.state_input = renamed(output.state_input);
+        to.outputs.push_back(std::move(output));
+    }
+    for (const auto& [value, bytes] : from.constants) {
+        if (const ValueId kept = renamed(value); kept.valid()) to.constants.emplace_back(kept, bytes);
+    }
+}
+
 void check(const Graph& graph) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) Checker(graph, i).run();
     for (const Output& output : graph.outputs) {

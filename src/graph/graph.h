@@ -158,6 +158,10 @@ struct Graph {
 /// Replaces every operand of `node` by `renamed` of it.
 void rename_operands(Node& node, const std::function<ValueId(ValueId)>& renamed);
 
+/// Gives `to` the outputs and the constants of `from`, each of the value that is `renamed` of its own. Constants that are
+/// renamed to no valid value are left out.
+void copy_outputs_and_constants(const Graph& from, const std::function<ValueId(ValueId)>& renamed, Graph& to);
+
 /// Throws InternalError naming the first node that breaks a rule of the structures above (order of operands,
 /// ranks and extents of maps, types, ranges of node numbers, outputs).
 void check(const Graph& graph);

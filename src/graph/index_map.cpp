@@ -5,14 +5,13 @@
 #include <iterator>
 #include <utility>
 
+#include "base/division.h"
 #include "base/error.h"
 
 namespace stretto {
 namespace {
 
 using Digits = std::vector<Atom>;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 std::int64_t extent_of(const Digits& digits) {
     std::int64_t product = 1;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "base/division.h"
 #include "base/warp.h"
 #include "fuse/passes.h"
 #include "fuse/product_kind.h"
@@ -24,8 +25,6 @@ struct Polls {
     std::int64_t words = 0;
     std::int64_t rounds = 0;
 };
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 bool reads(const Access& access, BufferId buffer) { return access.source == buffer.value; }
 

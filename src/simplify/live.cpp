@@ -29,14 +29,8 @@ Graph without_dead_values(const Graph& graph) {
         renamed[i] = ValueId(static_cast<std::int64_t>(result.nodes.size()));
         result.nodes.push_back(std::move(node));
     }
-    for (Output output : graph.outputs) {
-        output.value = renamed[output.value.index()];
-        if (output.state_input.valid()) output.state_input = renamed[output.state_input.index()];
-        result.outputs.push_back(std::move(output));
-    }
-    for (const auto& [value, bytes] : graph.constants) {
-        if (live[value.index()]) result.constants.emplace_back(renamed[value.index()], bytes);
-    }
+    copy_outputs_and_constants(
+        graph, [&](ValueId id) { return renamed[id.index()]; }, result);
     return result;
 }
 

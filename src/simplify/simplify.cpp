@@ -86,14 +86,8 @@ public:
         for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
             if (live_[i]) renamed_[i] = keep(i);
         }
-        for (Output output : from_.outputs) {
-            output.value = renamed_[output.value.index()];
-            if (output.state_input.valid()) output.state_input = renamed_[output.state_input.index()];
-            to_.outputs.push_back(std::move(output));
-        }
-        for (const auto& [value, bytes] : from_.constants) {
-            if (live_[value.index()]) to_.constants.emplace_back(renamed_[value.index()], bytes);
-        }
+        copy_outputs_and_constants(
+            from_, [&](ValueId id) { return renamed_[id.index()]; }, to_);
         return std::move(to_);
     }
 

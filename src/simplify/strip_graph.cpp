@@ -111,12 +111,8 @@ Expr StripGraph::of_strip(const Expr& expr, std::size_t dim) {
 }
 
 Graph StripGraph::take() {
-    for (Output output : from_.outputs) {
-        output.value = renamed(output.value);
-        if (output.state_input.valid()) output.state_input = renamed(output.state_input);
-        to_.outputs.push_back(std::move(output));
-    }
-    for (const auto& [value, bytes] : from_.constants) to_.constants.emplace_back(renamed(value), bytes);
+    copy_outputs_and_constants(
+        from_, [&](ValueId id) { return renamed(id); }, to_);
     return std::move(to_);
 }
 

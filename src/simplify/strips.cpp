@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/division.h"
 #include "simplify/live.h"
 #include "simplify/strip_expr.h"
 #include "simplify/strip_uses.h"
@@ -19,15 +20,13 @@ constexpr std::int64_t kColumns = 64;    ///< strips have a multiple of so many
 /// Results that are much longer than the sums behind them: computing those again is the lesser part of an update.
 constexpr std::int64_t kLongRows = 4;
 
-std::int64_t parts(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
 /// About how long all workers take for a strip's tiles, in columns of a tile: tiles are of 128 rows and of 64 to 256 columns.
 std::int64_t strip_time(std::int64_t rows, std::int64_t width, std::int64_t workers) {
     constexpr std::int64_t kTileRows = 128, kLeast = 64, kMost = 256;
     std::int64_t best = std::numeric_limits<std::int64_t>::max();
     for (std::int64_t columns = kLeast; columns <= kMost; columns += kLeast) {
-        const std::int64_t tiles = parts(rows, kTileRows) * parts(width, columns);
-        best = std::min(best, parts(tiles, workers) * columns);
+        const std::int64_t tiles = ceil_div(rows, kTileRows) * ceil_div(width, columns);
+        best = std::min(best, ceil_div(tiles, workers) * columns);
     }
     return best;
 }
@@ -39,11 +38,11 @@ std::int64_t strip_width(const Node& product, std::int64_t strips, std::int64_t 
     const std::int64_t results = volume(product.type.shape);
     if (strips == 0) {
         const auto bytes = results * static_cast<std::int64_t>(size_of(product.type.dtype));
-        strips = std::min(parts(bytes, kStripBytes), kMostStrips);
+        strips = std::min(ceil_div(bytes, kStripBytes), kMostStrips);
     }
     if (strips < 2) return columns;
     const std::int64_t rows = results / columns;
-    const std::int64_t least = parts(parts(columns, strips), kColumns) * kColumns;
+    const std::int64_t least = ceil_div(ceil_div(columns, strips), kColumns) * kColumns;
     std::int64_t best = least;
     for (std::int64_t width = least; width <= least + least / 8; width += kColumns) {
         if (strip_time(rows, width, workers) * best < strip_time(rows, best, workers) * width) best = width;

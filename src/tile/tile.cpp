@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/abi.h"
+#include "base/division.h"
 #include "base/error.h"
 #include "base/warp.h"
 #include "fuse/left_shares.h"
@@ -22,7 +23,6 @@ constexpr std::int64_t kQueryRows = 8;             ///< of one attention task
 constexpr std::int64_t kLeastWideElements = 4096;  ///< of the weights that a task reads 16 bytes at a time
 constexpr std::int64_t kStripBytes = 16 << 20;     ///< a good part of a large GPU's L2
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 class Tiler {

@@ -8,6 +8,7 @@
 #include "graph/builder.h"
 #include "simplify/simplify.h"
 #include "support/head_graph.h"
+#include "support/machines.h"
 #include "support/memory.h"
 #include "support/region_oracle.h"
 
@@ -15,11 +16,7 @@ namespace stretto {
 namespace {
 
 /// Every second of these workers gets a block of the columns.
-Machine few_workers() {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 8;
-    return machine;
-}
+Machine few_workers() { return h200_of(8); }
 
 constexpr HeadGraph kHead{.columns = 700};
 

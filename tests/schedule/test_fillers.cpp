@@ -6,6 +6,7 @@
 #include "fuse/text.h"
 #include "schedule/placement.h"
 #include "schedule/schedule.h"
+#include "support/machines.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
 
@@ -25,8 +26,7 @@ std::string buffer(const std::string& id, const std::string& role, int count) {
 }
 
 TEST(Fillers, LeaveTheWorkerOfAChainAlone) {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 4;
+    Machine machine = h200_of(4);
     // Four maps of one task, each after the one before; beside them one of three tasks, which each take half a hop.
     const int wide = 3 * 256;
     machine.flops = 256 / (machine.counter_us / 2);
@@ -51,8 +51,7 @@ TEST(Fillers, LeaveTheWorkerOfAChainAlone) {
 }
 
 TEST(Fillers, NeverGoBeforeATaskOfASmallerNumber) {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 1;
+    const Machine machine = h200_of(1);
     // The last map needs nothing of the others: it would fit between any two of them.
     const std::string program =
         buffer("b0", "input", 256) + buffer("b1", "arena", 256) + buffer("b2", "arena", 256) +

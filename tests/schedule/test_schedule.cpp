@@ -3,17 +3,12 @@
 #include "base/error.h"
 #include "fuse/text.h"
 #include "schedule/schedule.h"
+#include "support/machines.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
 
 namespace stretto {
 namespace {
-
-Machine machine_of(std::int32_t workers) {
-    Machine machine = builtin_machine("h200");
-    machine.workers = workers;
-    return machine;
-}
 
 Plan planned(const std::string& text, const Machine& machine) {
     return schedule(tile(parse_region_graph(text), machine), machine);
@@ -47,7 +42,7 @@ const Step& step_of(const Plan& plan, TaskId task) {
 }
 
 TEST(Schedule, AReaderOfAWholeRegionWaitsForOneCounter) {
-    const Plan plan = planned(chain(4096, false), machine_of(4));
+    const Plan plan = planned(chain(4096, false), h200_of(4));
     ASSERT_EQ(plan.graph.tasks.size(), 5U);
     ASSERT_EQ(plan.events.size(), 1U);
     EXPECT_EQ(plan.events[0].signals, 4U);
@@ -55,13 +50,13 @@ TEST(Schedule, AReaderOfAWholeRegionWaitsForOneCounter) {
 }
 
 TEST(Schedule, OneWorkerNeedsNoEvents) {
-    const Plan plan = planned(chain(1024, true), machine_of(1));
+    const Plan plan = planned(chain(1024, true), h200_of(1));
     EXPECT_TRUE(plan.events.empty());
     for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::SameWorker);
 }
 
 TEST(Schedule, AWaitThatAnotherWaitImpliesIsLeftOut) {
-    const Plan plan = planned(chain(1024, true), machine_of(4));
+    const Plan plan = planned(chain(1024, true), h200_of(4));
     const Range last = plan.graph.tasks_of[2];
     for (std::int64_t t = last.begin; t < last.end; ++t) {
         const auto& waits = step_of(plan, TaskId(t)).waits;
@@ -70,7 +65,7 @@ TEST(Schedule, AWaitThatAnotherWaitImpliesIsLeftOut) {
 }
 
 TEST(Schedule, ABarrierIsTakenWhereItIsCheapest) {
-    Machine machine = machine_of(4);
+    Machine machine = h200_of(4);
     machine.barrier_us = machine.counter_us / 2;
     const Plan plan = planned(chain(4096, false), machine);
     ASSERT_EQ(plan.edges.size(), 1U);
@@ -90,7 +85,7 @@ region r1 = map [512] "second half" {
     store b2 : f32 [512:1] = { a0 = b1 : f32 [512:1] + 512  x0 = load a0 : f32 }
 }
 )",
-                              machine_of(4));
+                              h200_of(4));
     for (const Worker& worker : plan.workers) {
         for (const Step& step : worker.queue) {
             for (const Wait& wait : step.waits) EXPECT_LT(wait.target, 4U);
@@ -112,7 +107,7 @@ region r1 = map [4096] "short" {
     store b2 : f32 [4096:1] = { a0 = b0 : f32 [4096:0]  x0 = load a0 : f32 }
 }
 )",
-                              machine_of(4));
+                              h200_of(4));
     ASSERT_EQ(plan.graph.tasks_of[1].size(), 4);
     const TaskId sum(plan.graph.tasks_of[0].begin);
     const Worker& worker = plan.workers.front();
@@ -136,7 +131,7 @@ std::string products(std::int64_t rows, std::int64_t width) {
 }
 
 TEST(Schedule, SmallActivationsTravelAsWordsAndNeedNoEvents) {
-    const Plan plan = planned(products(1, 576), machine_of(8));
+    const Plan plan = planned(products(1, 576), h200_of(8));
     EXPECT_TRUE(plan.events.empty());
     ASSERT_EQ(plan.edges.size(), 2U);
     for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Words);
@@ -147,7 +142,7 @@ TEST(Schedule, SmallActivationsTravelAsWordsAndNeedNoEvents) {
 }
 
 TEST(Schedule, WordsThatReadersAskForByTheThousandArePacked) {
-    const Plan plan = planned(products(8, 576), machine_of(8));
+    const Plan plan = planned(products(8, 576), h200_of(8));
     for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Words);
     for (const Buffer& buffer : plan.graph.regions.buffers) {
         EXPECT_EQ(buffer.tagged, buffer.role == BufferRole::Arena) << buffer.name;
@@ -157,7 +152,7 @@ TEST(Schedule, WordsThatReadersAskForByTheThousandArePacked) {
 
 TEST(Schedule, WideActivationsAreCounted) {
     for (const std::string& text : {products(1, 32768), products(8, 4096)}) {
-        const Plan plan = planned(text, machine_of(8));
+        const Plan plan = planned(text, h200_of(8));
         for (const Edge& edge : plan.edges) EXPECT_EQ(edge.kind, HandOff::Counter);
         for (const Buffer& buffer : plan.graph.regions.buffers) EXPECT_FALSE(buffer.tagged);
     }
@@ -170,7 +165,7 @@ const std::string kProduct =
     product_region("r0", 1, 256, 1024, "b0", "b1", "b2");
 
 TEST(Schedule, LoadsFollowTheQueueAndCoverEachTasksRows) {
-    const Plan plan = planned(kProduct, machine_of(3));
+    const Plan plan = planned(kProduct, h200_of(3));
     for (const Worker& worker : plan.workers) {
         std::size_t next = 0;
         for (const Step& step : worker.queue) {
@@ -201,7 +196,7 @@ buffer b2 = output "y" : bf16[1, 72]
         regions += "region r" + std::to_string(1 + i) + " = map [64] \"" + out + "\" {\n    store " + out +
                    " : f32 [64:1] = { a0 = b0 : bf16 [64:1]  x0 = load a0 : bf16  x1 = cast x0 : f32 }\n}\n";
     }
-    const Plan plan = planned(program + regions, machine_of(8));
+    const Plan plan = planned(program + regions, h200_of(8));
     for (const Worker& worker : plan.workers) {
         const auto maps = std::count_if(worker.queue.begin(), worker.queue.end(), [&](const Step& step) {
             return plan.graph[step.task].region.value > 0;
@@ -220,7 +215,7 @@ TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
         buffers += "buffer " + y + " = output \"" + y + "\" : bf16[1, 256]\n";
         regions += product_region("r" + std::to_string(i), 1, 256, 1024, "b0", w, y);
     }
-    const Plan plan = planned(buffers + regions, machine_of(8));
+    const Plan plan = planned(buffers + regions, h200_of(8));
     std::int64_t least = INT64_MAX;
     std::int64_t most = 0;
     for (const Worker& worker : plan.workers) {
@@ -234,7 +229,7 @@ TEST(Schedule, EqualTasksSpreadOverAllWorkers) {
 }
 
 TEST(Schedule, AMachineWithoutRoomIsRefusedWithWhatIsMissing) {
-    Machine machine = machine_of(2);
+    Machine machine = h200_of(2);
     machine.shared_bytes = 20000;
     try {
         static_cast<void>(planned(kProduct, machine));

@@ -2,17 +2,12 @@
 
 #include "fuse/text.h"
 #include "schedule/urgency.h"
+#include "support/machines.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
 
 namespace stretto {
 namespace {
-
-Machine four_workers() {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 4;
-    return machine;
-}
 
 std::vector<std::string> names_of(const TaskGraph& graph) {
     std::vector<std::string> names;
@@ -39,15 +34,15 @@ TEST(Urgency, TheStartOfALongChainGoesFirstAndTheRestFillsItsGaps) {
     const std::string program = kBuffers + reversal("r0", "aside", "b0", "b1") +
                                 reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b3") +
                                 reversal("r3", "third", "b3", "b4");
-    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), four_workers()), four_workers());
+    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), h200_of(4)), h200_of(4));
     EXPECT_EQ(names_of(graph), (std::vector<std::string>{"first", "aside", "second", "third"}));
 }
 
 TEST(Urgency, TasksAndWhatTheyComeAfterMoveWithTheirRegions) {
     const std::string program = kBuffers + reversal("r0", "aside", "b0", "b1") +
                                 reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b4");
-    const TaskGraph before = tile(parse_region_graph(program), four_workers());
-    const TaskGraph after = by_urgency(before, four_workers());
+    const TaskGraph before = tile(parse_region_graph(program), h200_of(4));
+    const TaskGraph after = by_urgency(before, h200_of(4));
     EXPECT_EQ(after.tasks_of, (std::vector<Range>{{0, 4}, {4, 8}, {8, 12}}));
     for (std::size_t t = 0; t < 4; ++t) {
         EXPECT_EQ(after.tasks[t].writes, before.tasks[t + 4].writes);
@@ -73,8 +68,8 @@ TEST(Urgency, AProgramThatStreamsWeightsKeepsItsOrder) {
     const std::string program = kBuffers + kProductBuffers + reversal("r0", "aside", "b0", "b1") +
                                 reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b4") +
                                 product_region("r3", 1, 64, 64, "b5", "b6", "b7");
-    const TaskGraph graph = tile(parse_region_graph(program), four_workers());
-    EXPECT_EQ(by_urgency(graph, four_workers()), graph);
+    const TaskGraph graph = tile(parse_region_graph(program), h200_of(4));
+    EXPECT_EQ(by_urgency(graph, h200_of(4)), graph);
 }
 
 TEST(Urgency, AProgramThatStreamsTheWeightsOfFewOfItsProductsIsOrdered) {
@@ -86,7 +81,7 @@ TEST(Urgency, AProgramThatStreamsTheWeightsOfFewOfItsProductsIsOrdered) {
                                 reversal("r1", "first", "b0", "b2") + reversal("r2", "second", "b2", "b4") +
                                 product_region("r3", 1, 64, 64, "b5", "b6", "b7") + direct("r4", "b8") +
                                 direct("r5", "b9");
-    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), four_workers()), four_workers());
+    const TaskGraph graph = by_urgency(tile(parse_region_graph(program), h200_of(4)), h200_of(4));
     EXPECT_EQ(names_of(graph).front(), "first");
     EXPECT_EQ(graph.tasks_of.size(), 6U);
 }

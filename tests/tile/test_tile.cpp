@@ -3,6 +3,7 @@
 #include <set>
 
 #include "fuse/text.h"
+#include "support/machines.h"
 #include "support/region_text.h"
 #include "tile/tile.h"
 #include "tile/work.h"
@@ -10,14 +11,8 @@
 namespace stretto {
 namespace {
 
-Machine machine_of(std::int32_t workers) {
-    Machine machine = builtin_machine("h200");
-    machine.workers = workers;
-    return machine;
-}
-
 TaskGraph tiled(const std::string& text, std::int32_t workers = 4) {
-    return tile(parse_region_graph(text), machine_of(workers));
+    return tile(parse_region_graph(text), h200_of(workers));
 }
 
 const std::string kSquareThenShift = R"(

@@ -2,6 +2,7 @@
 
 #include "cost/simulate.h"
 #include "pipeline/pipeline.h"
+#include "support/machines.h"
 #include "tune/fit.h"
 #include "tune/probe_programs.h"
 
@@ -10,12 +11,6 @@ namespace {
 
 constexpr Quantity kTask{"task_us", "us", &Machine::task_us};
 constexpr Quantity kBandwidth{"bandwidth", "bytes/us", &Machine::bandwidth, true};
-
-Machine small_machine() {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 6;
-    return machine;
-}
 
 class Fit : public testing::Test {
 protected:
@@ -26,7 +21,7 @@ protected:
         return simulate(long_, truth).total - simulate(short_, truth).total;
     }
 
-    Machine machine_ = small_machine();
+    Machine machine_ = h200_of(6);
     CompileOptions options_{machine_, Numerics::Fused, {}};
     Plan long_ = compile_regions(streamed_products(machine_, Rows::Chained, 9, 4), options_).plan;
     Plan short_ = compile_regions(streamed_products(machine_, Rows::Chained, 3, 4), options_).plan;

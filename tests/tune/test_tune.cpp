@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "support/decode_graph.h"
+#include "support/machines.h"
 #include "tune/probe_programs.h"
 #include "tune/tune.h"
 #include "verify/verify.h"
@@ -13,11 +14,7 @@
 namespace stretto {
 namespace {
 
-Machine machine() {
-    Machine machine = builtin_machine("h200");
-    machine.workers = 8;
-    return machine;
-}
+Machine machine() { return h200_of(8); }
 
 Compiled plan_of(const PlanOptions& options) {
     const RegionGraph products = streamed_products(machine(), Rows::Chained, 3, 1);
