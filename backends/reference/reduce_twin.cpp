@@ -174,22 +174,51 @@ private:
         T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_);
         std::fill_n(lanes, shares_, identity<T>(op));
         const Range terms = terms_of(part.begin + i, buffers, workspace);
+        T* group = workspace.scratch<T>(Scratch::Group, neighbours_);
         for (BlockWalk walk(space_, terms, space_.size(), workspace); !walk.done();) {
             const std::int64_t first = walk.position() - terms.begin;
             Block block = walk.next();
             block.accumulators = accumulators;
             block.accumulator_domain = domain_;
             const auto* values = static_cast<const T*>(term.run(block, buffers, workspace));
-            for (std::int32_t v = 0; v < block.lanes; ++v) {
-                T& lane = lanes[(first + v) / neighbours_ % shares_];
-                lane = combine(lane, values[v]);
-            }
+            for (std::int32_t v = 0; v < block.lanes; ++v)
+                take(first + v, terms.size(), {values + v, 1, 1}, group, lanes, combine);
         }
         const std::int32_t of_warp = std::min(shares_, kWarp);
         T total = butterfly(lanes, combine, of_warp);
         for (std::int32_t first = of_warp; first < shares_; first += of_warp)
             total = combine(total, butterfly(lanes + first, combine, of_warp));
         return total;
+    }
+
+    /// One term of each of some outputs, whose lanes lie side by side: those of the next lane `stride` further.
+    template <class T>
+    struct Terms {
+        const T* values;
+        std::int64_t outputs;
+        std::int64_t stride;
+    };
+
+    /// Takes term k of `count` into its lane. Neighbours that make a whole group meet in pairs first, when the last one has come.
+    template <class T, class Combine>
+    void take(std::int64_t k, std::int64_t count, const Terms<T>& terms, T* group, T* lanes,
+              const Combine& combine) const {
+        const auto [values, outputs, stride] = terms;
+        T* lane = lanes + k / neighbours_ % shares_ * stride;
+        if (k >= count / neighbours_ * neighbours_) {
+            for (std::int64_t i = 0; i < outputs; ++i) lane[i] = combine(lane[i], values[i]);
+            return;
+        }
+        std::copy_n(values, outputs, group + k % neighbours_ * stride);
+        if (k % neighbours_ + 1 < neighbours_) return;
+        for (std::int64_t apart = 1; apart < neighbours_; apart *= 2) {
+            for (std::int64_t v = 0; v < neighbours_; v += 2 * apart) {
+                T* left = group + v * stride;
+                for (std::int64_t i = 0; i < outputs; ++i)
+                    left[i] = combine(left[i], left[apart * stride + i]);
+            }
+        }
+        for (std::int64_t i = 0; i < outputs; ++i) lane[i] = combine(lane[i], group[i]);
     }
 
     /// The positions of an output's terms in the whole space.
@@ -213,6 +242,7 @@ private:
                         Workspace& workspace) const {
         const auto& [op, term] = reductions_[j];
         T* lanes = workspace.scratch<T>(Scratch::Lanes, shares_ * kLanes);
+        T* group = workspace.scratch<T>(Scratch::Group, neighbours_ * kLanes);
         const auto combine = [op = op](T a, T b) { return combined(op, a, b); };
         const bool in_order = lanes_.way == ReduceLanes::Way::Columns;
         for (BlockWalk walk(kept_, outputs, space_.size(), workspace); !walk.done();) {
@@ -229,8 +259,7 @@ private:
                     rest /= space_[d];
                 }
                 const auto* values = static_cast<const T*>(term.run(block, buffers, workspace));
-                T* lane = lanes + k / neighbours_ % shares_ * kLanes;
-                for (std::int32_t i = 0; i < block.lanes; ++i) lane[i] = combine(lane[i], values[i]);
+                take(k, count_, {values, block.lanes, kLanes}, group, lanes, combine);
             }
             for (std::int32_t i = 0; i < block.lanes; ++i) {
                 if (in_order) {

@@ -4,7 +4,8 @@
 
 namespace stretto {
 
-/// How a reduction is dealt to the lanes of a task.
+/// How a reduction is dealt to the lanes of a task. Terms that a lane takes as a whole group of neighbours meet in pairs, and
+/// then its earlier ones.
 struct ReduceLanes {
     enum class Way : std::uint8_t {
         /// A warp has one result. Its lane l takes groups of `vector` neighbouring terms, group l, l + 32, …; the lanes meet

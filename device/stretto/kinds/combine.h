@@ -93,17 +93,25 @@ struct Combined {
             [&]<int J>(Number<J> j) { body(typename ItemOf<J, Reductions>::Type{}, j); });
     }
 
-    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each. `held`: what is loaded.
+    /// Takes the terms of V neighbours from (kept, reduced) on: into one value, or into one of each. Those of one value meet in
+    /// pairs first: small terms beside a large one are lost one by one, and less so together. `held`: what is loaded.
     template <int V, class... Held>
     __device__ __forceinline__ void take(const F& f, I32 kept, I32 reduced, const Acc* results, int at = 0,
                                          const Held&... held) {
         Acc values[Reductions::kCount * V];
         f.terms(Number<P>{}, Number<V>{}, kept, reduced, results, held..., values);
         for_each([&]<class Combine, int J>(Combine combine, Number<J>) {
+            constexpr int kTogether = Width == 1 ? V : 1;
+            Acc* const own = values + J * V;
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
+            for (int apart = 1; apart < kTogether; apart *= 2) {
+#pragma unroll
+                for (int v = 0; v < V; v += 2 * apart) own[v] = combine(own[v], own[v + apart]);
+            }
+#pragma unroll
+            for (int v = 0; v < V; v += kTogether) {
                 Acc& into = acc[J][(at + v) % Width];
-                into = combine(into, values[J * V + v]);
+                into = combine(into, own[v]);
             }
         });
     }
