@@ -47,6 +47,9 @@ inline constexpr U32 kWordEvent = ~0u - 2;
 /// The tag's bit of a packed word.
 inline constexpr U32 kPackedTag = 1;
 
+/// More F32 products in tiles than this are summed block by block: one by one, each would be rounded to the size of all.
+inline constexpr I32 kLongSum = 1024;
+
 /// Set in *Launch::progress once no iteration follows.
 inline constexpr U32 kEnded = 1u << 31;
 

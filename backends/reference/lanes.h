@@ -39,7 +39,17 @@ public:
 };
 
 /// What the scratch memories of a workspace are for.
-enum class Scratch : std::uint8_t { Coordinates, Left, Packed, Rows, Accumulators, Partials, Lanes, Group, Count };
+enum class Scratch : std::uint8_t {
+    Coordinates,
+    Left,
+    Packed,
+    Rows,
+    Accumulators,
+    Partials,
+    Lanes,
+    Group,
+    Count
+};
 
 /// Memory of one thread for evaluating expressions and main loops; grows and is kept between tasks.
 class Workspace {

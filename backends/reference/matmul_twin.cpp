@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "backends/reference/blocks.h"
 #include "backends/reference/compiled_store.h"
@@ -43,6 +44,9 @@ public:
     }
 
 private:
+    /// Values of k in a block: of a line of F32, in lines of all warps.
+    static constexpr std::int64_t kBlockDepth = 256;
+
     template <class T>
     static constexpr Domain kDomain = std::is_same_v<T, double> ? Domain::F64 : Domain::F32;
 
@@ -157,15 +161,21 @@ private:
     }
 
     /// Warp w adds the products of k = w, w + warps, ...; the warps' sums are added in order. In tiles of 16-bit products
-    /// each warp adds its outputs' products itself, one k after the other.
+    /// each warp adds its outputs' products itself, one k after the other. Of long sums in those of F32, blocks of k are
+    /// added up by themselves.
     template <class T>
     void direct_sums(std::size_t j, std::int64_t b, Range n, const T* left, std::int64_t rows, T* sums,
                      Buffers buffers, Workspace& workspace) const {
         const CompiledAccess& weight = weights_[j];
         const bool alone = kind_ == abi::ProductKind::Tiles && size_of(a_type_) == 2;
         const std::int64_t shares = alone ? 1 : warps_;
-        T* slices = workspace.scratch<T>(Scratch::Partials, rows * shares * kLanes);
-        std::fill_n(slices, rows * shares * kLanes, T{0});
+        const std::int64_t block_depth =
+            kind_ == abi::ProductKind::Tiles && !alone && depth_ > abi::kLongSum ? kBlockDepth : depth_;
+        const std::int64_t all = rows * shares * kLanes;
+        T* slices = workspace.scratch<T>(Scratch::Partials, all);
+        T* of_block = workspace.scratch<T>(Scratch::Group, all);
+        std::fill_n(slices, all, T{0});
+        std::fill_n(of_block, all, T{0});
         std::array<T, kLanes> values;
         for (std::int64_t k = 0; k < depth_; ++k) {
             const std::array<std::int64_t, 4> at{b, 0, n.begin, k};
@@ -176,8 +186,10 @@ private:
             weight.read(block, {}, buffers, workspace, values.data(), kDomain<T>);
             for (std::int64_t row = 0; row < rows; ++row) {
                 add_scaled(left[row * depth_ + k], values.data(),
-                           slices + (row * shares + k % shares) * kLanes, n.size());
+                           of_block + (row * shares + k % shares) * kLanes, n.size());
             }
+            if ((k + 1) % block_depth != 0 && k + 1 < depth_) continue;
+            for (std::int64_t i = 0; i < all; ++i) slices[i] += std::exchange(of_block[i], T{0});
         }
         for (std::int64_t row = 0; row < rows; ++row) {
             T* out = sums + row * kLanes;

@@ -209,6 +209,23 @@ Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layo
             {}};
 }
 
+/// Sums of 1 and of thousands of products that are a quarter of its unit in the last place: those of other blocks count.
+Case small_products_beside_a_large_one(ProductTile tile) {
+    static constexpr Sizes kSizes{1, 16, 16, 65536};
+    Case test = in_tiles(DType::F32, kSizes, Layout::Rows, Layout::Rows, tile);
+    test.name = "MatMul_small_products_beside_a_large_one_" + std::to_string(tile.rows);
+    test.relative = 128 * epsilon(DType::F32) / 2;  // as many as a block has
+    test.absolute = 0;
+    test.prepare = [](BufferMemory& memory) {
+        Elements left(kSizes.m * kSizes.k, epsilon(DType::F32) / 2);
+        for (std::int64_t m = 0; m < kSizes.m; ++m) left[static_cast<std::size_t>(m * kSizes.k)] = 1;
+        memory.set(BufferId(0), left);
+        memory.set(BufferId(1), Elements(kSizes.n, 0));
+        memory.set(BufferId(3), Elements(kSizes.n * kSizes.k, 1));
+    };
+    return test;
+}
+
 /// A product of which each row, or each batch, takes its own part of k: none, some, all, and bounds outside. So many
 /// neighbours take the same.
 Case ragged(const Sizes& s, Layout left_layout, Layout weight_layout, bool by_row, std::int64_t alike = 1) {
@@ -304,6 +321,8 @@ void add_tiles(std::vector<Case>& cases) {
         }
         cases.push_back(in_tiles(DType::BF16, {1, 128, 192, 128}, left, left, {128, 192, 3}));
     }
+    cases.push_back(small_products_beside_a_large_one({16, 16, 6}));
+    cases.push_back(small_products_beside_a_large_one({64, 64, 5}));
     cases.push_back(ragged({1, 320, 64, 320}, Layout::Rows, Layout::Columns, true, 64));
     cases.push_back(in_tiles(DType::F16, {1, 64, 200, 64}, Layout::Rows, Layout::Columns, {128, 192, 3}));
     cases.push_back(in_tiles(DType::BF16, {1, 80, 72, 200}, Layout::Rows, Layout::Rows, {128, 64, 4}, 2));

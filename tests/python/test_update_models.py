@@ -6,14 +6,16 @@ import pytest
 import stretto
 import torch
 from models import random_tokens, small_model
-from update_models import assert_gradients_as_close_as_eager, assert_same_trajectory
+from update_models import assert_gradients_as_close_as_eager, assert_same_trajectory, at_least_float32
 
 FAMILIES = ("gpt2", "llama")
 
 
 def next_token_loss(model, ids):
     logits = model(input_ids=ids, use_cache=False).logits
-    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
+    return torch.nn.functional.cross_entropy(
+        at_least_float32(logits[:, :-1].flatten(0, 1)), ids[:, 1:].flatten()
+    )
 
 
 def in_bfloat16(objective, model, ids):
@@ -26,6 +28,12 @@ def in_bfloat16(objective, model, ids):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_as_close_to_float64_as_eagers(family):
     model = small_model(family, dtype=torch.float32)
+    assert_gradients_as_close_as_eager(model, next_token_loss, (random_tokens(2, 24),))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_through_sums_over_a_vocabulary_are_as_close_to_float64_as_eagers(family):
+    model = small_model(family, vocabulary=4100, dtype=torch.float32)
     assert_gradients_as_close_as_eager(model, next_token_loss, (random_tokens(2, 24),))
 
 

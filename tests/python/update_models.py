@@ -45,6 +45,11 @@ def compiled(model, objective=squared_error, **options):
     return stretto.compile_update(model, objective, **options)
 
 
+def at_least_float32(x):
+    """As objectives take a model's logits: those of a float64 reference stay what they are."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def widened(batch):
     return tuple(x.double() if x.is_floating_point() else x for x in batch)
 

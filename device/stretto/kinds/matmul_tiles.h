@@ -42,7 +42,7 @@ class MatMulTiles {
     template <class Config>
     struct Choice<Config, float> {
         using Type = ScalarTile<Config, float, F::kTileRows, F::kTileColumns, F::kLeftColumn,
-                                F::kWeightColumn, kRowLines>;
+                                F::kWeightColumn, kRowLines, (F::kK > abi::kLongSum)>;
     };
     template <class Config>
     using Chosen = typename Choice<Config, Element>::Type;

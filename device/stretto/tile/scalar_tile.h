@@ -6,8 +6,9 @@ namespace stretto::device {
 
 /// The results of one warp of a tile of Rows x Columns of F32 products, which tensor cores would round. A warp has up to 32
 /// rows; where the tile has fewer results than all warps could take, several share the values of k. Fragments as for
-/// WarpTile. Rows of a block have RowLines lines.
-template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn, I32 RowLines>
+/// WarpTile. Rows of a block have RowLines lines. Where ByBlock, the products of a block are added up by themselves.
+template <class Config, class T, I32 Rows, I32 Columns, bool LeftColumn, bool WeightColumn, I32 RowLines,
+          bool ByBlock>
 class ScalarTile {
     static constexpr I32 kRows = Rows < 32 ? Rows : 32;
     static constexpr I32 kWarpsDown = Rows / kRows;
@@ -40,6 +41,37 @@ public:
     /// sums += the products of the left block and each weight's over this warp's share: every kShares-th group of four k.
     template <int Weights>
     static __device__ __forceinline__ void multiply(Sums (&sums)[Weights], U32 left, U32 weights) {
+        if constexpr (ByBlock) {
+            Sums of_block[Weights] = {};
+            add_products(of_block, left, weights);
+            add(sums, of_block);
+        } else {
+            add_products(sums, left, weights);
+        }
+    }
+
+private:
+    static constexpr int kDepth = 4;  ///< values of k in a piece of 16 bytes
+
+    static __device__ __forceinline__ I32 warp() { return static_cast<I32>(threadIdx.x / 32); }
+
+    template <int Weights>
+    static __device__ __forceinline__ void add(Sums (&sums)[Weights], const Sums (&more)[Weights]) {
+#pragma unroll
+        for (int w = 0; w < Weights; ++w) {
+#pragma unroll
+            for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+                for (int j = 0; j < kAcross; ++j) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) sums[w][i][j][e] += more[w][i][j][e];
+                }
+            }
+        }
+    }
+
+    template <int Weights>
+    static __device__ __forceinline__ void add_products(Sums (&sums)[Weights], U32 left, U32 weights) {
         const I32 lane = static_cast<I32>(threadIdx.x % 32);
         const I32 row = first_row() + lane / 4;
         const I32 column = first_column() + lane % 4 * 2;
@@ -72,11 +104,6 @@ public:
             }
         }
     }
-
-private:
-    static constexpr int kDepth = 4;  ///< values of k in a piece of 16 bytes
-
-    static __device__ __forceinline__ I32 warp() { return static_cast<I32>(threadIdx.x / 32); }
 
     /// The address of a row's value k of a group of a column operand of so many rows.
     template <I32 All>
