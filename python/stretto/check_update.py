@@ -23,11 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .capture import split_inputs
 from .check_regions import RegionCheck, check_regions
-from .checks import ALLOWED_ERROR_RATIO
+from .checks import ALLOWED_ERROR_RATIO, StaysFloat64
 from .errors import UserError
 from .objective import Objective, capture_objective
 from .optimizers import Optimizer, as_optimizers
@@ -134,7 +133,7 @@ def check_update(
     for number, (args, kwargs) in enumerate(given):
         values = {"loss": update(*args, **kwargs)} | update.state
         eager_values = eager.run((args, kwargs))
-        with _Wide():
+        with StaysFloat64():
             exact_values = exact.run(_double((args, kwargs)))
         drift = max((one.eager_error for one in deviations), default=0.0)
         for name in _in_order(values):
@@ -183,17 +182,6 @@ class _Eager:
         results, new = updated(self._objective, self._recipe, self._state, pytree.tree_leaves(batch))
         self._state = self._state | {name: tensor.detach() for name, tensor in new.items()}
         return {"loss": results[0]} | self._state
-
-
-class _Wide(TorchDispatchMode):
-    """Float64 stays float64 where a rule (Muon's, for one) rounds what it computes to a narrow type."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        dtype = kwargs.get("dtype")
-        if function is torch.ops.aten._to_copy.default and dtype is not None and dtype.is_floating_point:
-            kwargs["dtype"] = torch.float64
-        return function(*args, **kwargs)
 
 
 def _in_order(values: Mapping[str, Tensor]) -> list[str]:

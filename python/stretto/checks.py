@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .step import Step
 
@@ -75,9 +77,21 @@ def eager_logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     return torch.stack(rows, dim=1)
 
 
+class StaysFloat64(TorchDispatchMode):
+    """Float64 stays float64 where a model, an objective or an optimizer rounds to a narrower type."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The operation, to float64 where it is a conversion to any other float."""
+        kwargs = dict(kwargs or {})
+        dtype = kwargs.get("dtype")
+        if function is torch.ops.aten._to_copy.default and dtype is not None and dtype.is_floating_point:
+            kwargs["dtype"] = torch.float64
+        return function(*args, **kwargs)
+
+
 def float64_logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     """The reference: all positions in one pass, in float64."""
-    with torch.no_grad():
+    with torch.no_grad(), StaysFloat64():
         return copy.deepcopy(model).double()(input_ids=tokens).logits
 
 

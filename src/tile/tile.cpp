@@ -23,7 +23,7 @@ constexpr std::int64_t kQueryRows = 8;             ///< of one attention task
 constexpr std::int64_t kLeastWideElements = 4096;  ///< of the weights that a task reads 16 bytes at a time
 constexpr std::int64_t kStripBytes = 16 << 20;     ///< a good part of a large GPU's L2
 
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+using abi::round_up;
 
 class Tiler {
 public:

@@ -6,6 +6,7 @@ import stretto
 import torch
 from stretto import update_program
 from stretto.check_update import check_update, main
+from stretto.checks import StaysFloat64
 from update_models import batches, mlp, squared_error
 
 
@@ -40,6 +41,18 @@ def test_what_an_optimizer_rounds_itself_and_averages_are_judged_too():
     assert check.first is None, str(check.first)
     assert check.first_region is None
     assert {"average.0.weight", "optimizer.momentum_buffer.0.weight"} <= {d.name for d in check.deviations}
+
+
+def test_a_float64_reference_stays_float64_where_an_objective_rounds():
+    x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+
+    def loss(x):
+        return torch.log_softmax(x.float(), 1, dtype=torch.float32)[:, 0].sum()
+
+    with StaysFloat64():
+        (gradient,) = torch.autograd.grad(loss(x), x)
+    (exact,) = torch.autograd.grad(torch.log_softmax(x, 1)[:, 0].sum(), x)
+    assert gradient.equal(exact)
 
 
 def test_the_first_tensor_that_is_off_is_named(monkeypatch):

@@ -4,6 +4,7 @@ import copy
 
 import stretto
 import torch
+from stretto.checks import StaysFloat64
 
 
 def mlp(width=32, depth=3, seed=0):
@@ -45,11 +46,6 @@ def compiled(model, objective=squared_error, **options):
     return stretto.compile_update(model, objective, **options)
 
 
-def at_least_float32(x):
-    """As objectives take a model's logits: those of a float64 reference stay what they are."""
-    return x if x.dtype == torch.float64 else x.float()
-
-
 def widened(batch):
     return tuple(x.double() if x.is_floating_point() else x for x in batch)
 
@@ -58,6 +54,12 @@ def gradients(model, objective, batch):
     parameters = dict(model.named_parameters())
     found = torch.autograd.grad(objective(model, *batch), list(parameters.values()))
     return dict(zip(parameters, found, strict=True))
+
+
+def exact_gradients(model, objective, batch):
+    """In float64, whatever the objective rounds."""
+    with StaysFloat64():
+        return gradients(copy.deepcopy(model).double(), objective, widened(batch))
 
 
 def compiled_gradients(model, objective, batch, **options):
@@ -74,7 +76,7 @@ def assert_gradients_as_close_as_eager(model, objective, batch, *, eager_objecti
 
     `eager_objective` is what eager runs where it has to do by hand what the update has an option for.
     """
-    exact = gradients(copy.deepcopy(model).double(), objective, widened(batch))
+    exact = exact_gradients(model, objective, batch)
     eager = gradients(copy.deepcopy(model), eager_objective or objective, batch)
     ours = compiled_gradients(model, objective, batch, **options)
     for name, gradient in exact.items():
@@ -114,7 +116,8 @@ def assert_same_trajectory(
     losses = [update(*batch).item() for batch in given]
     expected = eager_losses(eager, objective, torch_class(eager.parameters()), given, clip)
     wide = [widened(batch) for batch in given]
-    exact_losses = eager_losses(exact, objective, torch_class(exact.parameters()), wide, clip)
+    with StaysFloat64():
+        exact_losses = eager_losses(exact, objective, torch_class(exact.parameters()), wide, clip)
     rounding = len(given) * torch.finfo(torch.float32).eps
     assert distance(model, exact) <= 1.5 * distance(eager, exact) + rounding
     worst = max(abs(a - b) for a, b in zip(expected, exact_losses, strict=True))
