@@ -44,7 +44,7 @@ public:
     }
 
 private:
-    /// Values of k in a block: of a line of F32, in lines of all warps.
+    /// Values of k in a block; those of the device depend on the tile.
     static constexpr std::int64_t kBlockDepth = 256;
 
     template <class T>
