@@ -211,7 +211,7 @@ Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layo
 
 /// Sums of 1 and of thousands of products that are a quarter of its unit in the last place: those of other blocks count.
 Case small_products_beside_a_large_one(ProductTile tile) {
-    static constexpr Sizes kSizes{1, 16, 16, 65536};
+    static constexpr Sizes kSizes{1, 16, 16, 16384};
     Case test = in_tiles(DType::F32, kSizes, Layout::Rows, Layout::Rows, tile);
     test.name = "MatMul_small_products_beside_a_large_one_" + std::to_string(tile.rows);
     test.relative = 128 * epsilon(DType::F32) / 2;  // as many as a block has
