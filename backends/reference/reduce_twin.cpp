@@ -205,7 +205,7 @@ private:
               const Combine& combine) const {
         const auto [values, outputs, stride] = terms;
         T* lane = lanes + k / neighbours_ % shares_ * stride;
-        if (k >= count / neighbours_ * neighbours_) {
+        if (neighbours_ == 1 || k >= count - count % neighbours_) {
             for (std::int64_t i = 0; i < outputs; ++i) lane[i] = combine(lane[i], values[i]);
             return;
         }

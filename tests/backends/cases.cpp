@@ -20,6 +20,12 @@ void CaseBuilder::region(RegionBody body) {
     graph_.regions.push_back({"region#" + std::to_string(graph_.regions.size()), std::move(body)});
 }
 
+Elements small_terms_beside_a_large_one(std::int64_t rows, std::int64_t terms) {
+    Elements elements(static_cast<std::size_t>(rows * terms), epsilon(DType::F32) / 2);
+    for (std::int64_t row = 0; row < rows; ++row) elements[static_cast<std::size_t>(row * terms)] = 1;
+    return elements;
+}
+
 double epsilon(DType type) {
     switch (type) {
         case DType::F16:

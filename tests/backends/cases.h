@@ -34,6 +34,8 @@ private:
     RegionGraph graph_;
 };
 
+/// Rows of 1 and then terms that are a quarter of its unit in the last place, of F32.
+[[nodiscard]] Elements small_terms_beside_a_large_one(std::int64_t rows, std::int64_t terms);
 [[nodiscard]] double epsilon(DType type);             ///< Half a unit in the last place, relative.
 [[nodiscard]] std::string sizes(const Shape& shape);  ///< As a part of a name: "2x3".
 

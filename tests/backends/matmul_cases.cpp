@@ -209,7 +209,7 @@ Case in_tiles(DType type, const Sizes& s, Layout left_layout, Layout weight_layo
             {}};
 }
 
-/// Sums of 1 and of thousands of products that are a quarter of its unit in the last place: those of other blocks count.
+/// Sums in which the products of other blocks count.
 Case small_products_beside_a_large_one(ProductTile tile) {
     static constexpr Sizes kSizes{1, 16, 16, 16384};
     Case test = in_tiles(DType::F32, kSizes, Layout::Rows, Layout::Rows, tile);
@@ -217,9 +217,7 @@ Case small_products_beside_a_large_one(ProductTile tile) {
     test.relative = 128 * epsilon(DType::F32) / 2;  // as many as a block has
     test.absolute = 0;
     test.prepare = [](BufferMemory& memory) {
-        Elements left(kSizes.m * kSizes.k, epsilon(DType::F32) / 2);
-        for (std::int64_t m = 0; m < kSizes.m; ++m) left[static_cast<std::size_t>(m * kSizes.k)] = 1;
-        memory.set(BufferId(0), left);
+        memory.set(BufferId(0), small_terms_beside_a_large_one(kSizes.m, kSizes.k));
         memory.set(BufferId(1), Elements(kSizes.n, 0));
         memory.set(BufferId(3), Elements(kSizes.n * kSizes.k, 1));
     };

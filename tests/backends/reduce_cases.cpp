@@ -50,17 +50,15 @@ Case reduction(ReduceOp op, DType type, const Shape& space, std::int32_t kept, b
             {}};
 }
 
-/// Sums of 1 and of many terms that are a quarter of its unit in the last place: those of whole groups count.
-Case small_terms_beside_a_large_one() {
+/// Sums in which the terms of whole groups count.
+Case sums_of_small_terms_beside_a_large_one() {
     constexpr std::int64_t kRows = 9, kTerms = 16384;
     Case test = reduction(ReduceOp::Sum, DType::F32, {kRows, kTerms}, 1, false);
     test.name = "Reduce_small_terms_beside_a_large_one";
     test.relative = 4 * epsilon(DType::F32);
     test.absolute = 0;
     test.prepare = [](BufferMemory& memory) {
-        Elements elements(kRows * kTerms, epsilon(DType::F32) / 2);
-        for (std::int64_t row = 0; row < kRows; ++row) elements[static_cast<std::size_t>(row * kTerms)] = 1;
-        memory.set(BufferId(0), elements);
+        memory.set(BufferId(0), small_terms_beside_a_large_one(kRows, kTerms));
     };
     return test;
 }
@@ -229,7 +227,7 @@ std::vector<Case> reduce_cases() {
         cases.push_back(reduction(ReduceOp::Max, type, {72, 150}, 1, true));
         cases.push_back(reduction(ReduceOp::Sum, type, {3, 24, 77}, 2, true));
     }
-    cases.push_back(small_terms_beside_a_large_one());
+    cases.push_back(sums_of_small_terms_beside_a_large_one());
     for (DType type : {DType::BF16, DType::F32, DType::F64}) {
         for (const bool chained : {false, true}) {
             cases.push_back(several_reductions(type, {9, 70}, false, chained));   // a warp for each row

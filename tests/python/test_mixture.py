@@ -3,15 +3,20 @@
 import copy
 
 import pytest
-import stretto
 import torch
-from stretto.checks import StaysFloat64
-from torch.nn import functional as F
 from transformers import (
     GraniteMoeConfig,
     GraniteMoeForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
+)
+from update_models import (
+    assert_as_close_as_eager,
+    assert_gradients_as_close_as_eager,
+    compiled_gradients,
+    exact_gradients,
+    gradients,
+    next_token_loss,
 )
 
 SIZES = {
@@ -39,42 +44,9 @@ def build(name, experts):
     return model
 
 
-def next_token(model, ids):
-    logits = model(input_ids=ids, use_cache=False).logits
-    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
-
-
-def gradients(model):
-    parameters = dict(model.named_parameters())
-    found = torch.autograd.grad(next_token(model, IDS), list(parameters.values()))
-    return {name: g.double() for name, g in zip(parameters, found, strict=True)}
-
-
-def exact_gradients(model):
-    with StaysFloat64():
-        return gradients(copy.deepcopy(model).double())
-
-
-def compiled_gradients(model, **options):
-    update = stretto.compile_update(
-        model, next_token, optimizer=stretto.SGD(lr=0.0, momentum=0.5), example=(IDS,), **options
-    )
-    update(IDS)
-    return {n: update.state[f"optimizer.momentum_buffer.{n}"].double() for n, _ in model.named_parameters()}
-
-
-def assert_close(ours, eager, exact, factor, rounding):
-    for name, wanted in exact.items():
-        error = (ours[name] - wanted).norm()
-        assert error <= factor * (eager[name] - wanted).norm() + rounding * wanted.norm(), name
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_of_whole_rows_of_experts_are_as_close_as_eagers(name):
-    model = build(name, "batched_mm")
-    exact = exact_gradients(model)
-    eager = gradients(model)
-    assert_close(compiled_gradients(model), eager, exact, 1.2, torch.finfo(torch.float32).eps)
+    assert_gradients_as_close_as_eager(build(name, "batched_mm"), next_token_loss, (IDS,))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -82,7 +54,11 @@ def test_gradients_of_groups_of_tokens_are_as_close_as_eagers(name):
     model = build(name, "grouped_mm")
     narrow = copy.deepcopy(model).to(torch.bfloat16)
     # Of the same rounded weights, so that all choose the same experts.
-    wide = copy.deepcopy(narrow).double()
-    wide.set_experts_implementation("eager")
-    ours = compiled_gradients(model, compute_dtype=torch.bfloat16)
-    assert_close(ours, gradients(narrow), exact_gradients(wide), 1.2, torch.finfo(torch.bfloat16).eps)
+    single = copy.deepcopy(narrow)
+    single.set_experts_implementation("eager")
+    assert_as_close_as_eager(
+        compiled_gradients(model, next_token_loss, (IDS,), compute_dtype=torch.bfloat16),
+        gradients(narrow, next_token_loss, (IDS,)),
+        exact_gradients(single, next_token_loss, (IDS,)),
+        torch.bfloat16,
+    )

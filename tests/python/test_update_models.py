@@ -6,14 +6,9 @@ import pytest
 import stretto
 import torch
 from models import random_tokens, small_model
-from update_models import assert_gradients_as_close_as_eager, assert_same_trajectory
+from update_models import assert_gradients_as_close_as_eager, assert_same_trajectory, next_token_loss
 
 FAMILIES = ("gpt2", "llama")
-
-
-def next_token_loss(model, ids):
-    logits = model(input_ids=ids, use_cache=False).logits
-    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
 
 
 def in_bfloat16(objective, model, ids):

@@ -7,6 +7,12 @@ import torch
 from stretto.checks import StaysFloat64
 
 
+def next_token_loss(model, ids):
+    """Of a language model from transformers."""
+    logits = model(input_ids=ids, use_cache=False).logits
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
+
+
 def mlp(width=32, depth=3, seed=0):
     torch.manual_seed(seed)
     layers = [torch.nn.Linear(width, width)]
@@ -70,20 +76,24 @@ def compiled_gradients(model, objective, batch, **options):
     return {name: update.state[f"optimizer.momentum_buffer.{name}"] for name, _ in model.named_parameters()}
 
 
-def assert_gradients_as_close_as_eager(model, objective, batch, *, eager_objective=None, **options):
-    """Each gradient is at most 1.2 times as far from float64 as eager's, up to one rounding of all its
-    elements.
-
-    `eager_objective` is what eager runs where it has to do by hand what the update has an option for.
+def assert_as_close_as_eager(ours, eager, exact, dtype=torch.float32):
+    """Each gradient is at most 1.2 times as far from float64 as eager's, up to one rounding to `dtype` of all
+    its elements.
     """
-    exact = exact_gradients(model, objective, batch)
-    eager = gradients(copy.deepcopy(model), eager_objective or objective, batch)
-    ours = compiled_gradients(model, objective, batch, **options)
     for name, gradient in exact.items():
-        rounding = torch.finfo(torch.float32).eps * gradient.norm()
+        rounding = torch.finfo(dtype).eps * gradient.norm()
         error = (ours[name].double() - gradient).norm()
         eager_error = (eager[name].double() - gradient).norm()
         assert error <= 1.2 * eager_error + rounding, (name, error / eager_error)
+
+
+def assert_gradients_as_close_as_eager(model, objective, batch, *, eager_objective=None, **options):
+    """As assert_as_close_as_eager. `eager_objective` is what eager runs where it has to do by hand what the
+    update has an option for.
+    """
+    exact = exact_gradients(model, objective, batch)
+    eager = gradients(copy.deepcopy(model), eager_objective or objective, batch)
+    assert_as_close_as_eager(compiled_gradients(model, objective, batch, **options), eager, exact)
 
 
 def eager_losses(model, objective, optimizer, given, clip=None):
