@@ -82,16 +82,16 @@ struct alignas(16) Record {
 static_assert(sizeof(Record) == 272);
 static_assert(sizeof(Record) % 16 == 0, "records travel in 16-byte pieces");
 
-/// One piece of a worker's stream: some rows of a buffer into one slot. In a package `dynamic` is a buffer id and
-/// `address` an offset into that buffer. Sizes in bytes, all multiples of 16.
+/// One piece of a worker's stream: some rows of a buffer into one slot, row r at `panel_row`. In a package `dynamic` is a
+/// buffer id and `address` an offset into that buffer. Sizes in bytes, all multiples of 16.
 struct alignas(16) Load {
     U64 address;
     U32 dynamic;  ///< kNoDynamic, or the index of Launch::dynamic that `address` is relative to
     U32 rows;
     U32 row_bytes;
-    U32 row_stride;   ///< from one row to the next in memory
-    U32 slot_stride;  ///< from one row to the next in the slot
-    U32 bytes;        ///< of all rows
+    U32 row_stride;  ///< from one row to the next in memory
+    U32 bytes;       ///< of all rows
+    U32 reserved;
 };
 static_assert(sizeof(Load) == 32);
 
@@ -185,6 +185,31 @@ inline constexpr int kDirectChunk = 256;
 
 [[nodiscard]] constexpr long long round_up(long long bytes, long long to) {
     return (bytes + to - 1) / to * to;
+}
+
+/// Bytes from an even row of a panel in its slot to the odd one behind it: 64 more than a multiple of 128, so that the two,
+/// of which 8 lanes read 16 bytes each at one time, are in different banks. `row_bytes` is a multiple of 64.
+template <class Int>
+[[nodiscard]] constexpr Int panel_odd_rows(Int row_bytes) {
+    return kPanelRows / 2 * row_bytes + 64;
+}
+
+/// Where row `row` of a panel lies in its slot: behind each other the even rows, then the odd ones.
+template <class Int>
+[[nodiscard]] constexpr Int panel_row(Int row, Int row_bytes) {
+    return row / 2 * row_bytes + row % 2 * panel_odd_rows(row_bytes);
+}
+
+/// Bytes of a slot up to the end of the last of so many rows.
+template <class Int>
+[[nodiscard]] constexpr Int panel_bytes(Int rows, Int row_bytes) {
+    const Int last_odd = rows - 1 - rows % 2;
+    return (rows > 1 ? panel_row(last_odd, row_bytes) : 0) + row_bytes;
+}
+
+/// Bytes from the packed image of such a panel to the next one.
+[[nodiscard]] constexpr long long packed_bytes(long long rows, long long row_bytes) {
+    return round_up(panel_bytes(rows, row_bytes), 128);
 }
 
 /// Bytes from one row to the next in shared memory where 8 lanes read 16 bytes each of two rows at one time: an odd

@@ -49,6 +49,9 @@ public:
         throw UserError("this executor keeps no times: make it with `traced`, on the cpu or cuda backend");
     }
 
+    /// Parameters have other values than at the last launch: copies that the executor keeps of them are made anew.
+    virtual void refresh() {}
+
     /// What about the compiled program is slower than it need be, each in words.
     [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 };

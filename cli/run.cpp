@@ -18,6 +18,7 @@ namespace {
 struct Options {
     std::string program;
     std::string backend = "cpu";
+    bool packed_weights = false;
     InputOptions inputs;
     std::string output;
     int repeat = 1;
@@ -37,7 +38,7 @@ void run(const Options& options) {
     std::optional<Status> status(std::in_place, "reading " + options.program);
     auto program = std::make_shared<const Program>(load_program(options.program));
     status.emplace("preparing the " + options.backend + " backend");
-    Session session(program, parse_backend(options.backend));
+    Session session(program, parse_backend(options.backend), {.packed_weights = options.packed_weights});
     give_inputs(session, options.inputs);
     status.emplace("running");
     for (int i = 0; i < options.repeat; ++i) session.run(options.iterations);
@@ -56,6 +57,8 @@ void add_run(CLI::App& app) {
     command->add_option("program", options->program, "Package written by 'stretto compile'")->required();
     command->add_option("--backend", options->backend, "Where to run: reference, cpu or cuda")
         ->capture_default_str();
+    command->add_flag("--packed-weights", options->packed_weights,
+                      "On cuda, stream weights from packed copies, which take memory of their own");
     add_input_options(*command, options->inputs);
     command
         ->add_option("--repeat", options->repeat, "Number of launches; state is carried from one to the next")

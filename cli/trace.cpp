@@ -17,6 +17,7 @@ namespace {
 struct Options {
     std::string program;
     std::string backend = "cuda";
+    bool packed_weights = false;
     InputOptions inputs;
     int warm = 3;
     std::string output = "trace.json";
@@ -26,7 +27,8 @@ void trace(const Options& options) {
     std::optional<Status> status(std::in_place, "reading " + options.program);
     auto program = std::make_shared<const Program>(load_program(options.program));
     status.emplace("preparing the " + options.backend + " backend");
-    Session session(program, parse_backend(options.backend), {.traced = true});
+    Session session(program, parse_backend(options.backend),
+                    {.traced = true, .packed_weights = options.packed_weights});
     give_inputs(session, options.inputs);
     status.emplace("running");
     for (int launch = 0; launch < options.warm; ++launch) session.run();
@@ -49,6 +51,8 @@ void add_trace(CLI::App& app) {
         "trace", "Time every task of a launch: print where the time went, write a timeline");
     command->add_option("program", options->program, "Package written by 'stretto compile'")->required();
     command->add_option("--backend", options->backend, "Where to run: cpu or cuda")->capture_default_str();
+    command->add_flag("--packed-weights", options->packed_weights,
+                      "On cuda, stream weights from packed copies, which take memory of their own");
     add_input_options(*command, options->inputs);
     command
         ->add_option("--warm", options->warm,

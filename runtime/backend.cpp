@@ -83,7 +83,8 @@ std::unique_ptr<Memory> make_memory(Backend backend) {
     return std::make_unique<HostMemory>();
 }
 
-std::unique_ptr<Executor> make_executor(const Program& program, Backend backend, bool traced) {
+std::unique_ptr<Executor> make_executor(const Program& program, Backend backend,
+                                        const ExecutorOptions& options) {
     const Machine& machine = program.machine;
     if (backend == Backend::Cuda && machine.arch == "cpu") {
         throw UserError(
@@ -91,15 +92,19 @@ std::unique_ptr<Executor> make_executor(const Program& program, Backend backend,
                         "GPU",
                         machine.name));
     }
-    if (const auto bytes = make_memory(backend)->free_bytes()) check_fits(program, {.bytes = *bytes});
+    const bool packs = options.packed_weights && backend == Backend::Cuda;
+    if (const auto bytes = make_memory(backend)->free_bytes()) {
+        check_fits(program, {.bytes = *bytes, .packs_weights = packs});
+    }
     switch (backend) {
         case Backend::Reference:
             return make_reference_executor(program.plan, {.consumer_warps = machine.consumer_warps});
         case Backend::Cpu:
             return make_cpu_executor(program.plan,
-                                     {.consumer_warps = machine.consumer_warps, .traced = traced});
+                                     {.consumer_warps = machine.consumer_warps, .traced = options.traced});
         case Backend::Cuda:
-            return make_cuda_executor(program.plan, program.emission, {.kernel = {.traced = traced}});
+            return make_cuda_executor(program.plan, program.emission,
+                                      {.kernel = {.traced = options.traced}, .packed_weights = packs});
     }
     throw InternalError("make_executor: unknown backend");
 }

@@ -35,8 +35,14 @@ public:
 
 [[nodiscard]] std::unique_ptr<Memory> make_memory(Backend backend);
 
+struct ExecutorOptions {
+    bool traced = false;
+    bool packed_weights = false;  ///< As CudaOptions has it; of no effect elsewhere.
+};
+
 /// Throws UserError where the backend is not available here, where the program was planned for another kind of machine,
 /// or where its tensors and itself do not fit into the memory that is free.
-[[nodiscard]] std::unique_ptr<Executor> make_executor(const Program& program, Backend backend, bool traced);
+[[nodiscard]] std::unique_ptr<Executor> make_executor(const Program& program, Backend backend,
+                                                      const ExecutorOptions& options);
 
 }  // namespace stretto

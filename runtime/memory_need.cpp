@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "schedule/loads.h"
 
 namespace stretto {
 namespace {
@@ -48,6 +49,7 @@ std::string advice(const MemoryNeed& need, std::int64_t for_intermediates, const
 MemoryNeed memory_need(const Program& program) {
     MemoryNeed need;
     need.intermediates = program.plan.arena_bytes;
+    need.packed = packed_bytes(program.plan);
     const Emission& emission = program.emission;
     need.code = static_cast<std::int64_t>(2 * (emission.records.size() + emission.loads.size()) +
                                           emission.workers.size());
@@ -88,14 +90,16 @@ MemoryNeed memory_need(const Program& program) {
 void check_fits(const Program& program, const Room& room) {
     const MemoryNeed need = memory_need(program);
     const std::int64_t tensors = need.parameters + need.state + need.arguments;
-    const std::int64_t beside = need.code + (room.holds_tensors ? 0 : tensors);
+    const std::int64_t copies = room.packs_weights ? need.packed : 0;
+    const std::int64_t beside = need.code + copies + (room.holds_tensors ? 0 : tensors);
     if (beside + need.intermediates <= room.bytes) return;
     throw UserError(fmt::format(
         "the program needs {} of memory, {} are free{}\n"
-        "  parameters {}, state {}, inputs and outputs {}, intermediates {}, tasks and constants {}\n  {}",
+        "  parameters {}, state {}, inputs and outputs {}, intermediates {}, tasks and constants {}{}\n  {}",
         size(beside + need.intermediates), size(std::max<std::int64_t>(room.bytes, 0)),
         room.holds_tensors ? " beside its parameters and state" : "", size(need.parameters), size(need.state),
         size(need.arguments), size(need.intermediates), size(need.code),
+        copies > 0 ? fmt::format(", packed copies of weights {}", size(copies)) : "",
         advice(need, room.bytes - beside, room)));
 }
 

@@ -15,6 +15,8 @@ struct MemoryNeed {
     std::int64_t intermediates = 0;  ///< the arena
     std::int64_t lasting = 0;        ///< at most so much of the arena does not grow with the inputs
     std::int64_t code = 0;           ///< constants, and what each worker does
+    std::int64_t packed =
+        0;  ///< packed copies of weights; not part of `total`, since a program can do without
 
     [[nodiscard]] std::int64_t total() const { return parameters + state + arguments + intermediates + code; }
 };
@@ -28,6 +30,7 @@ struct Room {
         false;  ///< parameters, state, inputs and outputs are there already, and not part of `bytes`
     std::int64_t batch = 0;    ///< rows of a batch, where they are known
     bool takes_parts = false;  ///< batches may come in parts (microbatches)
+    bool packs_weights = false;
 };
 
 /// Throws UserError where the program does not fit: what it needs, what is free, and about which batch would fit.

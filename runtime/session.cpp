@@ -29,7 +29,8 @@ constexpr std::uint64_t kEndless = std::uint64_t{1} << 30;
 
 Session::Session(std::shared_ptr<const Program> program, Backend backend, const SessionOptions& options)
     : program_(std::move(program)),
-      executor_(make_executor(*program_, backend, options.traced)),
+      executor_(make_executor(*program_, backend,
+                              {.traced = options.traced, .packed_weights = options.packed_weights})),
       memory_(make_memory(backend)) {
     const auto& buffers = program_->plan.graph.regions.buffers;
     storage_.resize(buffers.size());

@@ -15,6 +15,8 @@ namespace stretto {
 
 struct SessionOptions {
     bool traced = false;  ///< Keeps times of each run: for `Session::trace`, on the cpu and cuda backends.
+    bool packed_weights =
+        false;  ///< On cuda, weights stream from packed copies, which take memory of their own.
     std::vector<std::string> states_on_host{};  ///< States in memory of the host: read while iterations run.
 };
 

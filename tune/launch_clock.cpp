@@ -27,7 +27,7 @@ FilledProgram::FilledProgram(Compiled compiled, const Machine& machine, Backend 
     program_.plan = std::move(compiled.plan);
     program_.emission = std::move(compiled.emission);
     program_.machine = machine;
-    executor_ = make_executor(program_, backend, false);
+    executor_ = make_executor(program_, backend, {});
     for (const Buffer& buffer : program_.plan.graph.regions.buffers) {
         if (buffer.role == BufferRole::Arena || buffer.role == BufferRole::Constant) {
             bindings_.push_back(nullptr);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "backends/cuda/items.h"
 #include "backends/cuda/phases.h"
 #include "base/error.h"
+#include "schedule/loads.h"
 
 namespace stretto::cuda {
 namespace {
@@ -17,12 +20,13 @@ bool is_external(BufferRole role) { return role != BufferRole::Constant && role 
 
 }  // namespace
 
-BoundProgram::BoundProgram(const Plan& plan, const Emission& emission, bool separate)
-    : records_(items_of<abi::Record>(emission.records)),
+BoundProgram::BoundProgram(const Plan& plan, const Emission& emission, Options options)
+    : packed_for_(std::move(options.packed_for)),
+      records_(items_of<abi::Record>(emission.records)),
       loads_(items_of<abi::Load>(emission.loads)),
       arena_(static_cast<std::size_t>(plan.arena_bytes)),
       workers_(std::span<const std::byte>(emission.workers)) {
-    if (separate) {
+    if (options.separate) {
         Phases split = phases(plan, emission);
         records_ = std::move(split.records);
         loads_ = std::move(split.loads);
@@ -114,6 +118,13 @@ void BoundProgram::bind(const Bindings& bindings) {
     }
     std::vector<abi::Load> loads;
     for (const abi::Load& package_load : loads_) loads.push_back(load(package_load, bindings));
+    if (!packed_for_.empty()) {
+        std::vector<abi::Load*> panels;
+        for (std::size_t i = 0; i < loads.size(); ++i) {
+            if (can_pack(buffers_.at(loads_[i].dynamic).role, loads[i].rows)) panels.push_back(&loads[i]);
+        }
+        packed_.emplace(panels, packed_for_);
+    }
     bound_records_ = DeviceMemory(std::as_bytes(std::span(records)));
     bound_loads_ = DeviceMemory(std::as_bytes(std::span(loads)));
     finish_copies();

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "backends/cuda/bound_program.h"
 #include "backends/cuda/limits.h"
+#include "backends/cuda/loaded_kernel.h"
 #include "backends/cuda/stamp_memory.h"
 #include "base/error.h"
 #include "emit/cuda_file.h"
@@ -15,29 +18,6 @@ namespace {
 
 using cuda::check;
 using cuda::driver;
-
-/// A loaded kernel, unloaded with the object.
-class LoadedKernel {
-public:
-    LoadedKernel(const CompiledKernel& kernel, const Emission& emission) : warnings_(kernel.warnings) {
-        check(driver().module_load(&module_, kernel.cubin.data()), "cuModuleLoadData");
-        check(driver().module_function(&function_, module_, kKernelName), "cuModuleGetFunction");
-        check(driver().function_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
-                                              static_cast<int>(emission.shared_bytes)),
-              "cuFuncSetAttribute");
-    }
-    ~LoadedKernel() { static_cast<void>(driver().module_unload(module_)); }
-    LoadedKernel(const LoadedKernel&) = delete;
-    LoadedKernel& operator=(const LoadedKernel&) = delete;
-
-    [[nodiscard]] cuda::Function function() const { return function_; }
-    [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-
-private:
-    std::vector<std::string> warnings_;
-    cuda::Module module_ = nullptr;
-    cuda::Function function_ = nullptr;
-};
 
 KernelOptions kernel_options(const CudaOptions& options) {
     KernelOptions kernel = options.kernel;
@@ -52,8 +32,11 @@ class CudaExecutor final : public Executor {
 public:
     CudaExecutor(const Plan& plan, const Emission& emission, const CudaOptions& options)
         : device_(cuda::use_context()),
-          kernel_(compile_kernel(emission, cuda::limits_of(device_).arch, kernel_options(options)), emission),
-          program_(plan, emission, options.launches != Launches::One),
+          kernel_(compile_kernel(emission, cuda::limits_of(device_).arch, kernel_options(options)),
+                  kKernelName),
+          program_(plan, emission,
+                   {.separate = options.launches != Launches::One,
+                    .packed_for = options.packed_weights ? cuda::limits_of(device_).arch : ""}),
           launches_(options.launches),
           counters_(std::max<std::size_t>(plan.events.size(), 1) * abi::kCounterStride * sizeof(abi::U32)),
           meeting_(sizeof(abi::Meeting)),
@@ -73,6 +56,10 @@ public:
             for (BufferId buffer : operand_slots(region)) names.push_back(plan.graph.regions[buffer].name);
         }
         if (options.kernel.traced) stamps_.emplace(plan);
+        check(driver().function_set_attribute(kernel_.function(),
+                                              cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
+                                              static_cast<int>(emission.shared_bytes)),
+              "cuFuncSetAttribute");
         check_residency();
         reset();
     }
@@ -84,7 +71,9 @@ public:
             throw UserError("phases that run as kernels of their own run once in a launch");
         }
         static_cast<void>(cuda::use_context());
+        stream_ = static_cast<cuda::Stream>(stream);
         if (!program_.bound_to(bindings)) program_.bind(bindings);
+        if (std::exchange(stale_, false)) program_.pack(stream_);
         abi::Launch launch = program_.launch(bindings);
         launch.counters = counters_.as<abi::U32>();
         launch.meeting = meeting_.as<abi::Meeting>();
@@ -98,7 +87,6 @@ public:
             launch.stop_worker = stop_worker(stop_workers_, iterations.stop);
             launch.stop = static_cast<const unsigned char*>(bindings[iterations.stop.index()]);
         }
-        stream_ = static_cast<cuda::Stream>(stream);
         if (launches_ == Launches::One) {
             launch_together(launch);
         } else {
@@ -107,6 +95,8 @@ public:
     }
 
     [[nodiscard]] std::vector<std::string> warnings() const override { return kernel_.warnings(); }
+
+    void refresh() override { stale_ = true; }
 
     void synchronize() override {
         static_cast<void>(cuda::use_context());
@@ -191,8 +181,9 @@ private:
     }
 
     cuda::Device device_;
-    LoadedKernel kernel_;
+    cuda::LoadedKernel kernel_;
     cuda::BoundProgram program_;
+    bool stale_ = true;  ///< packed copies are not those of the parameters
     Launches launches_;
     cuda::DeviceMemory counters_;
     cuda::DeviceMemory meeting_;

@@ -18,6 +18,7 @@ enum class Launches {
 struct CudaOptions {
     Launches launches = Launches::One;
     KernelOptions kernel{};
+    bool packed_weights = false;  ///< Parameters stream from packed copies, which take memory of their own.
     std::uint64_t timeout_ns = 5'000'000'000;  ///< of one wait on the device
 };
 

@@ -17,7 +17,7 @@
 namespace stretto::device {
 
 /// Shape of the kernel, fixed when the program is compiled.
-template <int Warps, int Slots, int SlotBytes>
+template <int Warps, int Slots, int SlotBytes, int LoadGap>
 struct KernelConfig {
     static constexpr int kWarps = Warps;         ///< consumer warps
     static constexpr int kThreads = Warps * 32;  ///< consumer threads
@@ -26,6 +26,7 @@ struct KernelConfig {
     static constexpr int kAllThreads = kThreads + (kStreams ? 32 : 0);
     static constexpr int kSlots = Slots;
     static constexpr int kSlotBytes = SlotBytes;
+    static constexpr int kLoadGap = LoadGap;  ///< clock cycles from one load to the next, for each KiB
 };
 
 /// The task kinds of a program, by kind number.

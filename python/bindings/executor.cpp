@@ -37,10 +37,11 @@ Launches launches_named(const std::string& name) {
 }
 
 std::unique_ptr<Executor> executor_on(const std::string& backend, const Program& program, bool traced,
-                                      Launches launches) {
+                                      Launches launches, bool packed_weights) {
     if (backend == "cuda") {
-        return make_cuda_executor(program.plan, program.emission,
-                                  {.launches = launches, .kernel = {.traced = traced}});
+        return make_cuda_executor(
+            program.plan, program.emission,
+            {.launches = launches, .kernel = {.traced = traced}, .packed_weights = packed_weights});
     }
     if (launches != Launches::One) {
         throw UserError("only the cuda backend runs phases as kernels of their own");
@@ -64,13 +65,14 @@ std::unique_ptr<Executor> executor_on(const std::string& backend, const Program&
 class PythonExecutor {
 public:
     PythonExecutor(const PythonProgram& python, const std::string& backend, const Kept& kept,
-                   std::vector<std::size_t> varying, bool traced, const std::string& launches)
+                   std::vector<std::size_t> varying, bool traced, const std::string& launches,
+                   bool packed_weights)
         : program_(python.program),
           bindings_(python.program.plan.graph.regions.buffers.size()),
           varying_(std::move(varying)) {
         for (const auto& [buffer, address] : kept) bindings_.at(buffer) = pointer(address);
         const nb::gil_scoped_release unlocked;
-        executor_ = executor_on(backend, python.program, traced, launches_named(launches));
+        executor_ = executor_on(backend, python.program, traced, launches_named(launches), packed_weights);
     }
 
     void run(const std::vector<std::uintptr_t>& varying, std::uintptr_t stream, std::uint32_t iterations,
@@ -88,6 +90,8 @@ public:
         const nb::gil_scoped_release unlocked;
         executor_->synchronize();
     }
+
+    void refresh() { executor_->refresh(); }
 
     [[nodiscard]] std::vector<std::string> warnings() const { return executor_->warnings(); }
 
@@ -129,12 +133,14 @@ void bind_executor(nb::module_& m) {
     m.def("stored_values", &stored_values, nb::arg("program"), nb::arg("bound"));
     nb::class_<PythonExecutor>(m, "Executor", "A program made ready to run on one backend.")
         .def(nb::init<const PythonProgram&, const std::string&, const Kept&, std::vector<std::size_t>, bool,
-                      const std::string&>(),
+                      const std::string&, bool>(),
              nb::arg("program"), nb::arg("backend"), nb::arg("kept"), nb::arg("varying"),
-             nb::arg("traced") = false, nb::arg("launches") = "one", nb::keep_alive<1, 2>())
+             nb::arg("traced") = false, nb::arg("launches") = "one", nb::arg("packed_weights") = false,
+             nb::keep_alive<1, 2>())
         .def("run", &PythonExecutor::run, nb::arg("varying"), nb::arg("stream"), nb::arg("iterations") = 1,
              nb::arg("stop") = -1, nb::arg("progress") = 0, nb::arg("granted") = 0)
         .def("synchronize", &PythonExecutor::synchronize)
+        .def("refresh", &PythonExecutor::refresh)
         .def_prop_ro("warnings", &PythonExecutor::warnings)
         .def("trace", &PythonExecutor::trace, nb::keep_alive<0, 1>());
 }

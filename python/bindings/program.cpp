@@ -21,6 +21,7 @@
 #include "pipeline/pipeline.h"
 #include "python_program.h"
 #include "runtime/memory_need.h"
+#include "schedule/loads.h"
 #include "schedule/text.h"
 #include "tensor_reference.h"
 #include "verify/verify.h"
@@ -69,9 +70,12 @@ void take_tensor(PythonProgram& self, const std::string& name, std::uintptr_t ad
 
 /// Where the parameters, state, inputs and outputs are there already.
 void check_fits_beside_tensors(const PythonProgram& self, std::int64_t bytes, std::int64_t batch,
-                               bool takes_parts) {
-    check_fits(self.program,
-               {.bytes = bytes, .holds_tensors = true, .batch = batch, .takes_parts = takes_parts});
+                               bool takes_parts, bool packs_weights) {
+    check_fits(self.program, {.bytes = bytes,
+                              .holds_tensors = true,
+                              .batch = batch,
+                              .takes_parts = takes_parts,
+                              .packs_weights = packs_weights});
 }
 
 std::vector<std::string> verify_program(const PythonProgram& self) {
@@ -96,6 +100,7 @@ std::map<std::string, std::int64_t> statistics(const PythonProgram& self) {
         {"arena_bytes", plan.arena_bytes},
         {"parameter_bytes", 0},
         {"streamed_bytes", 0},
+        {"packed_bytes", packed_bytes(plan)},
     };
     for (const Event& event : plan.events) {
         if (event.kind == HandOff::Counter) ++counts["counters"];
@@ -138,7 +143,7 @@ void bind_program(nb::module_& m) {
              [](const PythonProgram& self) { return explain(self.program.plan, self.program.machine); })
         .def("verify", &verify_program)
         .def("check_fits", &check_fits_beside_tensors, nb::arg("bytes"), nb::arg("batch") = 0,
-             nb::arg("takes_parts") = false)
+             nb::arg("takes_parts") = false, nb::arg("packs_weights") = false)
         .def("save", &save, nb::arg("path"), nb::arg("tensors"), nb::arg("front_end"))
         .def("has_tensor", [](const PythonProgram& self,
                               const std::string& name) { return self.program.tensors.contains(name); })

@@ -32,6 +32,7 @@ def compile(
     without: Iterable[str] = (),
     plan: str = "",
     tune: float | None = None,
+    packed_weights: bool = False,
 ) -> Step:
     """Compiles a model, a function of tensors, or an exported program into a Step.
 
@@ -48,6 +49,10 @@ def compile(
     `plan` gives choices of the planner as `stretto tune` names them ("workers=128,words_up_to=2"). `tune`
     looks for the best ones itself, for so many seconds: it runs plans on the example inputs, beside the
     untuned one. Both leave results as they are, up to the order of sums.
+
+    `packed_weights` streams weights, on the GPU, from copies in the order in which they are read. That takes
+    `statistics["packed_bytes"]` of memory beside the model. Copies follow changes of the parameters (see
+    `Step.refresh_weights`). Results are the same.
 
     Raises UserError where the model cannot be captured or holds an operation that Stretto does not have.
     """
@@ -95,14 +100,20 @@ def compile(
         decoder=decoder,
         limits={named.get(name, name): limit for name, limit in index_limits(program).items()},
     )
-    return Step(compiled, signature, captured.tensors, device, backend)
+    return Step(compiled, signature, captured.tensors, device, backend, packed_weights=packed_weights)
 
 
-def load(path: str | os.PathLike[str], *, device: str | torch.device | None = None) -> Step:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    packed_weights: bool = False,
+) -> Step:
     """Reads a program that `Step.save` or the command line wrote, with its parameters and state.
 
     It runs on `device`: by default the GPU for a program that was planned for one, where there is one, and
-    otherwise the cpu. Raises UserError where the file is damaged or its plan does not verify.
+    otherwise the cpu. `packed_weights` as for `compile`. Raises UserError where the file is damaged or its
+    plan does not verify.
     """
     program = _core.load(os.fspath(path))
     if device is None:
@@ -115,7 +126,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device | None = No
             program.take_tensor(buffer.name, host.data_ptr())
             tensors[buffer.name] = host.to(device)
     backend = "cuda" if device.type == "cuda" else "cpu"
-    return Step(program, signature_of(program), tensors, device, backend)
+    return Step(program, signature_of(program), tensors, device, backend, packed_weights=packed_weights)
 
 
 def _exported(

@@ -229,6 +229,7 @@ def compile_generator(
     backend: str | None = None,
     machine: str | None = None,
     numerics: str = "fused",
+    packed_weights: bool = False,
     **options: Any,
 ) -> Generator:
     """Compiles a Hugging Face causal language model, a sampler and the loop around them into one kernel.
@@ -236,7 +237,9 @@ def compile_generator(
     `options` are `export_generator`'s, `tokens_per_launch` is `Generator`'s, the others are `compile`'s.
     """
     program = export_generator(model, **options)
-    step = compile(program, backend=backend, machine=machine, numerics=numerics)
+    step = compile(
+        program, backend=backend, machine=machine, numerics=numerics, packed_weights=packed_weights
+    )
     return Generator(step, tokens_per_launch=tokens_per_launch)
 
 

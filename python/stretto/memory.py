@@ -30,7 +30,12 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_programs(
-    programs: list[_core.Program], device: torch.device, *, batch: int = 0, takes_parts: bool = False
+    programs: list[_core.Program],
+    device: torch.device,
+    *,
+    batch: int = 0,
+    takes_parts: bool = False,
+    packs_weights: bool = False,
 ) -> None:
     """Raises UserError where the programs do not fit together beside their parameters and state.
 
@@ -38,7 +43,7 @@ def check_programs(
     """
     free = free_bytes(device)
     for program in programs if free is not None else ():
-        program.check_fits(free, batch, takes_parts)
+        program.check_fits(free, batch, takes_parts, packs_weights)
         free -= program.statistics["arena_bytes"]
 
 

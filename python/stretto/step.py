@@ -74,6 +74,7 @@ class Step:
         backend: str,
         *,
         launches: str = "one",
+        packed_weights: bool = False,
     ):
         self._program = program
         self._signature = signature
@@ -81,6 +82,8 @@ class Step:
         self._device = device
         self._backend = backend
         self._launches = launches
+        self._packs_weights = packed_weights and backend == "cuda"
+        self._versions = 0  #: of the parameters that packed copies were made of
         self._warnings: list[str] = []
         self._executors: dict[bool, _Bound] = {}  # by: does it keep times?
         self._last_stream: int | None = None
@@ -180,8 +183,23 @@ class Step:
         """
         launches = "overlapped kernels" if overlapped else "kernels"
         return Step(
-            self._program, self._signature, self._tensors, self._device, self._backend, launches=launches
+            self._program,
+            self._signature,
+            self._tensors,
+            self._device,
+            self._backend,
+            launches=launches,
+            packed_weights=self._packs_weights,
         )
+
+    def refresh_weights(self) -> None:
+        """Makes packed copies of weights anew at the next call.
+
+        A call does so by itself where PyTorch counts the change of a parameter; changes through `.data`, or
+        of inference tensors, it does not count.
+        """
+        for bound in self._executors.values():
+            bound.executor.refresh()
 
     @property
     def program(self) -> _core.Program:
@@ -297,9 +315,16 @@ class Step:
         bound = self._executors.get(traced)
         if bound is None or bound.states != states:
             bound = self._bind(states, traced)
+        if self._packs_weights and self._versions != (versions := self._count_changes()):
+            self._versions = versions
+            self.refresh_weights()
         addresses = [tensor.data_ptr() for tensor in inputs + outputs]
         bound.executor.run(addresses, self._stream(), iterations, stop, progress, granted)
         return {slot.name: tensor for slot, tensor in zip(self._outputs, outputs, strict=True)}
+
+    def _count_changes(self) -> int:
+        parameters = (self._tensors[slot.name] for slot in self._kept if slot.role == "parameter")
+        return sum(tensor._version for tensor in parameters if not tensor.is_inference())
 
     def _bind(self, states: tuple[int, ...], traced: bool) -> _Bound:
         """Makes the executor, which keeps the addresses of parameters and state."""
@@ -307,8 +332,10 @@ class Step:
         kept = [(slot.index, self._tensors[slot.name].data_ptr()) for slot in self._kept]
         varying = [slot.index for slot, _ in self._given] + [slot.index for slot in self._outputs]
         nvrtc.locate()
-        memory.check_programs([self._program], self._device)
-        executor = _core.Executor(self._program, self._backend, kept, varying, traced, self._launches)
+        memory.check_programs([self._program], self._device, packs_weights=self._packs_weights)
+        executor = _core.Executor(
+            self._program, self._backend, kept, varying, traced, self._launches, self._packs_weights
+        )
         self._executors[traced] = _Bound(self._warned(executor), states)
         return self._executors[traced]
 

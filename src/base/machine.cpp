@@ -28,7 +28,7 @@ struct Field {
     double least = 0;  ///< smallest number that makes sense
 };
 
-const std::array<Field, 16> kFields{{{"name", &Machine::name},
+const std::array<Field, 17> kFields{{{"name", &Machine::name},
                                      {"arch", &Machine::arch},
                                      {"workers", &Machine::workers},
                                      {"consumer_warps", &Machine::consumer_warps, 1},
@@ -43,7 +43,8 @@ const std::array<Field, 16> kFields{{{"name", &Machine::name},
                                      {"word_byte_us", &Machine::word_byte_us},
                                      {"barrier_us", &Machine::barrier_us},
                                      {"task_us", &Machine::task_us},
-                                     {"load_latency_us", &Machine::load_latency_us}}};
+                                     {"load_latency_us", &Machine::load_latency_us},
+                                     {"load_gap", &Machine::load_gap}}};
 
 [[noreturn]] void fail(const Field& field, const std::string& problem) {
     throw UserError(fmt::format("machine: field '{}' {}", field.name, problem));

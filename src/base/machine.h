@@ -25,6 +25,7 @@ struct Machine {
     double barrier_us = 1;            ///< hand-off by a barrier over all workers
     double task_us = 0;               ///< fixed cost of starting a task
     double load_latency_us = 0;       ///< one dependent load of another worker's result
+    std::int32_t load_gap = 0;        ///< clock cycles from one load of a stream to the next, for each KiB
 };
 
 /// Reads a machine file. Throws UserError naming the file and the wrong or missing field.

@@ -104,8 +104,8 @@ std::string print(const CudaFile& file) {
         kinds.push_back(fmt::format("{}<{}>", kind.task_template, kind.functor.name));
     }
     fmt::format_to(to, "{}{}{}", kListBegin, fmt::join(kinds, kSeparator), kListEnd);
-    fmt::format_to(to, "\nusing Config = KernelConfig<{}, {}, {}>;\n\n", file.warps, file.slots,
-                   file.slot_bytes);
+    fmt::format_to(to, "\nusing Config = KernelConfig<{}, {}, {}, {}>;\n\n", file.warps, file.slots,
+                   file.slot_bytes, file.load_gap);
     fmt::format_to(to,
                    "extern \"C\" __global__ void __launch_bounds__(Config::kAllThreads, 1)\n"
                    "{}(const __grid_constant__ stretto::abi::Launch launch) {{\n"

@@ -79,7 +79,8 @@ Emission emit(const Plan& plan, const Machine& machine) {
     for (const CudaKind& kind : kinds.kinds) out.kinds.push_back(kind.functor.name);
     // A program without streams still has a ring type: one slot that nothing uses.
     out.source = print(CudaFile{std::move(kinds.kinds), plan.shared.warps,
-                                std::max<std::int64_t>(plan.shared.slots, 1), plan.shared.slot_bytes});
+                                std::max<std::int64_t>(plan.shared.slots, 1), plan.shared.slot_bytes,
+                                machine.load_gap});
     out.records = bytes_of(records.records);
     out.loads = bytes_of(records.loads);
     out.workers = bytes_of(records.workers);

@@ -47,10 +47,13 @@ public:
                 load.task.value, load.rows, load.row_bytes, load.offset,
                 plan_.graph.regions[load.buffer].name, plan_.shared.slot_bytes));
         }
-        return {static_cast<abi::U64>(load.offset),     static_cast<abi::U32>(load.buffer.value),
-                static_cast<abi::U32>(load.rows),       static_cast<abi::U32>(load.row_bytes),
-                static_cast<abi::U32>(load.row_stride), static_cast<abi::U32>(slot_bytes(load) / load.rows),
-                static_cast<abi::U32>(load.bytes())};
+        return {static_cast<abi::U64>(load.offset),
+                static_cast<abi::U32>(load.buffer.value),
+                static_cast<abi::U32>(load.rows),
+                static_cast<abi::U32>(load.row_bytes),
+                static_cast<abi::U32>(load.row_stride),
+                static_cast<abi::U32>(load.bytes()),
+                0};
     }
 
 private:

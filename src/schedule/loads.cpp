@@ -58,8 +58,21 @@ void append_loads(const TaskGraph& graph, TaskId id, std::int32_t warps, std::ve
     }
 }
 
-std::int64_t slot_bytes(const Load& load) {
-    return load.rows == 1 ? load.row_bytes : load.rows * abi::panel_stride(load.row_bytes);
+std::int64_t slot_bytes(const Load& load) { return abi::panel_bytes(load.rows, load.row_bytes); }
+
+bool can_pack(BufferRole role, std::int64_t rows) {
+    return rows >= abi::kPanelRows - 1 && (role == BufferRole::Parameter || role == BufferRole::Constant);
+}
+
+std::int64_t packed_bytes(const Plan& plan) {
+    std::int64_t bytes = 0;
+    for (const Worker& worker : plan.workers) {
+        for (const Load& load : worker.stream) {
+            if (!can_pack(plan.graph.regions[load.buffer].role, load.rows)) continue;
+            bytes += abi::packed_bytes(load.rows, load.row_bytes);
+        }
+    }
+    return bytes;
 }
 
 }  // namespace stretto

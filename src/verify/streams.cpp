@@ -54,14 +54,15 @@ private:
         }
     }
 
-    /// Rows of several lie apart in a slot, so that tensor cores can read them without bank conflicts.
+    /// The rows of a panel lie in a slot as tensor cores read them without bank conflicts.
     void slots_hold(std::size_t w) {
         const std::vector<Load>& stream = plan_.workers[w].stream;
         for (std::size_t i = 0; i < stream.size(); ++i) {
             const Load& load = stream[i];
-            const std::int64_t apart = load.rows > 1 ? abi::panel_stride(load.row_bytes) : load.row_bytes;
-            const bool inside = load.rows >= 1 && load.row_bytes >= 0 && apart >= 0 &&
-                                load.rows <= plan_.shared.slot_bytes / std::max<std::int64_t>(apart, 1);
+            const std::int64_t slot = plan_.shared.slot_bytes;
+            const bool is_panel = load.rows >= 1 && load.rows <= abi::kPanelRows;
+            const bool inside = is_panel && load.row_bytes >= 0 && load.row_bytes <= slot &&
+                                abi::panel_bytes(load.rows, load.row_bytes) <= slot;
             if (inside) continue;
             faults_.add(Kind::Stream, fmt::format("load {} of worker {} exceeds a ring slot of {} bytes: {}",
                                                   i, w, plan_.shared.slot_bytes, describe(load)));

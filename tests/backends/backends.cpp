@@ -35,10 +35,11 @@ Machine cuda_machine(std::int32_t workers, std::int32_t warps) {
     return machine;
 }
 
-Backend on_cuda(const std::string& name, const Machine& machine) {
+Backend on_cuda(const std::string& name, const Machine& machine, const CudaOptions& options = {}) {
     return {"cuda_" + name, machine,
-            [machine](const Plan& plan, BufferMemory& memory, int launches, const Iterations& iterations) {
-                const auto executor = make_cuda_executor(plan, emit(plan, machine));
+            [machine, options](const Plan& plan, BufferMemory& memory, int launches,
+                               const Iterations& iterations) {
+                const auto executor = make_cuda_executor(plan, emit(plan, machine), options);
                 std::vector<cuda::DeviceMemory> device;
                 Bindings bindings;
                 for (void* host : memory.bindings()) {
@@ -80,6 +81,7 @@ std::vector<Backend> available_backends() {
     if (cuda_available()) {
         all.push_back(on_cuda("1", cuda_machine(1, 8)));
         all.push_back(on_cuda("9", cuda_machine(9, 11)));
+        all.push_back(on_cuda("packed_weights_5", cuda_machine(5, 8), {.packed_weights = true}));
     }
     return all;
 }

@@ -111,6 +111,15 @@ TEST_P(CudaCompile, BuildsAttentionOfManyWidthsWithoutSpills) {
     }
 }
 
+TEST_P(CudaCompile, BuildsTheKernelThatPacksPanels) {
+    Emission emission;
+    emission.source = "#include <stretto/stream/pack.h>\n";
+    const CompiledKernel kernel = compile_kernel(emission, GetParam(), {.use_cache = false});
+    EXPECT_EQ(kernel.stack_bytes, 0);
+    EXPECT_LE(kernel.registers, 64);
+    EXPECT_GT(kernel.cubin.size(), 0U);
+}
+
 TEST_P(CudaCompile, BuildsAttentionOfTiedRowsWithoutSpills) {
     sample::PlanBuilder plan;
     const BufferId length = plan.buffer("length", DType::I64, {1}, BufferRole::Input);

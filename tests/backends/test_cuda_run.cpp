@@ -201,6 +201,52 @@ TEST_F(CudaRun, RefusesParametersThatMoved) {
     EXPECT_THROW(executor->run(bindings, nullptr), UserError);
 }
 
+/// BF16 numbers of one binary digit each, by a seed.
+cuda::DeviceMemory random_weights(std::int64_t count, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::vector<std::uint16_t> bits;
+    for (std::int64_t i = 0; i < count; ++i) {
+        bits.push_back(static_cast<std::uint16_t>(0x3c00 + (engine() % 2) * 0x8080));  // 1/128 or -1/64
+    }
+    return cuda::DeviceMemory(std::as_bytes(std::span(bits)));
+}
+
+TEST_F(CudaRun, PackedWeightsAreThoseOfTheLastRefresh) {
+    constexpr std::int64_t kRows = 23;  // two panels of eight, and one of seven
+    constexpr std::int64_t kDepth = 2048;
+    sample::PlanBuilder builder;
+    const BufferId x = builder.buffer("x", DType::BF16, {1, kDepth}, BufferRole::Input);
+    const BufferId gate = builder.buffer("gate", DType::BF16, {kRows, kDepth}, BufferRole::Parameter);
+    const BufferId up = builder.buffer("up", DType::BF16, {kRows, kDepth}, BufferRole::Parameter);
+    const BufferId y = builder.buffer("y", DType::F32, {1, kRows}, BufferRole::Output);
+    builder.add("gated", sample::gated(builder, x, gate, up, y, {1, 1, kRows, kDepth}),
+                {Range{0, 1}, {0, 1}, {0, kRows}, {}});
+    const Plan plan = builder.finish(machine());
+    ASSERT_GT(packed_bytes(plan), 2 * kRows * kDepth * 2) << "all of it is packed";
+    const cuda::DeviceMemory input = random_weights(kDepth, 1);
+    const cuda::DeviceMemory gates = random_weights(kRows * kDepth, 2);
+    const cuda::DeviceMemory ups = random_weights(kRows * kDepth, 3);
+    const auto results = [&](Executor& executor) {
+        const cuda::DeviceMemory output = on_device(std::vector<float>(kRows, std::nanf("")));
+        executor.run({input.as<void>(), gates.as<void>(), ups.as<void>(), output.as<void>()}, nullptr);
+        executor.synchronize();
+        return from_device(output);
+    };
+    const auto in_place = make_cuda_executor(plan, emit(plan, machine()));
+    const auto packed = make_cuda_executor(plan, emit(plan, machine()), {.packed_weights = true});
+    const std::vector<float> before = results(*in_place);
+    EXPECT_EQ(results(*packed), before);
+    const cuda::DeviceMemory others = random_weights(kRows * kDepth, 4);
+    std::vector<std::byte> bytes(others.size());
+    cuda::check(cuda::driver().copy_to_host(bytes.data(), others.address(), bytes.size()), "cuMemcpyDtoH");
+    cuda::check(cuda::driver().copy_to_device(ups.address(), bytes.data(), bytes.size()), "cuMemcpyHtoD");
+    const std::vector<float> after = results(*in_place);
+    EXPECT_NE(after, before);
+    EXPECT_EQ(results(*packed), before);
+    packed->refresh();
+    EXPECT_EQ(results(*packed), after);
+}
+
 TEST(CudaDriver, SaysWhatToDoWithoutADevice) {
     if (cuda_available()) GTEST_SKIP() << "there is a device";
     const Plan plan = two_workers(true);

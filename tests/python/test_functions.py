@@ -215,6 +215,37 @@ def test_new_values_of_a_parameter_are_seen():
     torch.testing.assert_close(step(x), layer(x))
 
 
+def test_packed_weights_follow_changes_of_parameters(monkeypatch):
+    layer = torch.nn.Linear(3, 2).requires_grad_(False)
+    x = torch.randn(1, 3)
+    step = stretto.compile(layer, x, packed_weights=True)
+    refreshed = []
+    monkeypatch.setattr(step, "_packs_weights", True)  # as it is on the GPU
+    monkeypatch.setattr(step, "refresh_weights", lambda: refreshed.append(True))
+    step(x)
+    refreshed.clear()
+    step(x)
+    assert not refreshed
+    layer.weight.copy_(torch.randn(2, 3))
+    step(x)
+    assert len(refreshed) == 1
+    step(x)
+    assert len(refreshed) == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_packed_weights_give_the_same_bits():
+    layers = torch.nn.Sequential(torch.nn.Linear(2048, 520), torch.nn.GELU(), torch.nn.Linear(520, 96))
+    layers = layers.to("cuda", torch.bfloat16).requires_grad_(False)
+    x = torch.randn(1, 2048, device="cuda", dtype=torch.bfloat16)
+    in_place = stretto.compile(layers, x)
+    packed = stretto.compile(layers, x, packed_weights=True)
+    assert packed.statistics["packed_bytes"] > 0.8 * packed.statistics["streamed_bytes"]
+    assert torch.equal(packed(x), in_place(x))
+    layers[0].weight.copy_(torch.randn(520, 2048, device="cuda"))
+    assert torch.equal(packed(x), in_place(x))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_view_that_starts_between_two_groups_of_neighbours_is_an_input_too():
     whole = torch.randn(65537, device="cuda")

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "runtime/memory_need.h"
 #include "runtime/programs.h"
+#include "support/machines.h"
+#include "support/sample_plan.h"
 
 namespace stretto {
 namespace {
@@ -42,6 +44,18 @@ TEST(MemoryNeed, TensorsThatAreThereNeedNoRoom) {
     const std::int64_t own = need.intermediates + need.code;
     EXPECT_EQ(complaint(program, {.bytes = own, .holds_tensors = true}), "");
     EXPECT_NE(complaint(program, {.bytes = own - 1, .holds_tensors = true}), "");
+}
+
+TEST(MemoryNeed, PackedCopiesOfWeightsNeedRoomOfTheirOwn) {
+    Program program = linear_program();
+    program.plan = sample::every_kind(h200_of(1), 1);
+    const MemoryNeed need = memory_need(program);
+    EXPECT_EQ(need.packed, 4 * 9344);
+    EXPECT_EQ(complaint(program, {.bytes = need.total()}), "");
+    EXPECT_EQ(complaint(program, {.bytes = need.total() + need.packed, .packs_weights = true}), "");
+    const std::string text =
+        complaint(program, {.bytes = need.total() + need.packed - 1, .packs_weights = true});
+    EXPECT_NE(text.find(", packed copies of weights 37.4 kB\n"), std::string::npos) << text;
 }
 
 /// Its arena holds nothing that is of a parameter's or a state's size.

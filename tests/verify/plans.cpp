@@ -16,7 +16,7 @@ PlanBuilder::PlanBuilder(int workers) {
     plan_.machine = "tiny";
     plan_.workers.resize(static_cast<std::size_t>(workers));
     plan_.shared.slots = 2;
-    plan_.shared.slot_bytes = 1536;
+    plan_.shared.slot_bytes = 1088;
     plan_.shared.scratch_bytes = 4096;
 }
 

@@ -5,7 +5,7 @@
 namespace stretto {
 namespace {
 
-/// Two tasks of one product: rows of 64 BF16 elements, which lie 192 bytes apart in a slot of 1536 bytes.
+/// Two tasks of one product: rows of 64 BF16 elements, eight of which take 1088 bytes of a slot.
 struct Product {
     PlanBuilder builder{2};
 
@@ -45,12 +45,12 @@ TEST(Verify, ReportsARingThatStarves) {
 
 TEST(Verify, ReportsALoadThatExceedsASlot) {
     Plan plan = Product().builder.finish();
-    plan.shared.slot_bytes = 1535;
+    plan.shared.slot_bytes = 1087;
     EXPECT_EQ(
         faults_of(plan),
-        "stream: load 0 of worker 0 exceeds a ring slot of 1535 bytes: bytes [0, 128) and 7 rows more, 128 "
+        "stream: load 0 of worker 0 exceeds a ring slot of 1087 bytes: bytes [0, 128) and 7 rows more, 128 "
         "bytes apart, of 'weight' for #0 linear\n"
-        "stream: load 0 of worker 1 exceeds a ring slot of 1535 bytes: bytes [1536, 1664) and 7 rows more, "
+        "stream: load 0 of worker 1 exceeds a ring slot of 1087 bytes: bytes [1536, 1664) and 7 rows more, "
         "128 bytes apart, of 'weight' for #1 linear");
 }
 

@@ -42,12 +42,12 @@ class MatMulPanels {
         kChunks % kPieceChunks<Config> == 0 && kPieceChunks<Config> % Config::kWarps == 0;
     template <class Config>
     static constexpr I32 kOwn = (kPieceChunks<Config> + Config::kWarps - 1) / Config::kWarps;
-    // From one row to the next in a slot that holds a whole piece, or the last one.
+    /// Of a row of a piece, and of the last one.
     template <class Config>
-    static constexpr I32 kSlotRow = static_cast<I32>(abi::panel_stride(kPieceChunks<Config>* kChunkBytes));
+    static constexpr I32 kPieceBytes = kPieceChunks<Config>* kChunkBytes;
     template <class Config>
-    static constexpr I32 kLastSlotRow = static_cast<I32>(
-        abi::panel_stride((kChunks - (kPieces<Config> - 1) * kPieceChunks<Config>)*kChunkBytes));
+    static constexpr I32 kLastPieceBytes = (kChunks -
+                                            (kPieces<Config> - 1) * kPieceChunks<Config>)*kChunkBytes;
 
     /// The left side stays in registers for all panels where a warp has few chunks.
     template <class Config>
@@ -271,7 +271,8 @@ private:
             for (I32 i = 0; i < kSlots; ++i) {
                 const bool last = begin + piece + (first + i) / kLines + 1 == kPieces<Config>;
                 slots[i] = wait_full<Config>(at, record, launch) +
-                           row * (last ? kLastSlotRow<Config> : kSlotRow<Config>)+own_bytes();
+                           abi::panel_row(row, last ? kLastPieceBytes<Config> : kPieceBytes<Config>) +
+                           own_bytes();
                 at = at.template next<Config>();
             }
 #pragma unroll

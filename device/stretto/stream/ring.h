@@ -117,7 +117,6 @@ __device__ __forceinline__ abi::Load broadcast(const abi::Load& load, U32 owner)
     copy.rows = __shfl_sync(~0u, load.rows, owner);
     copy.row_bytes = __shfl_sync(~0u, load.row_bytes, owner);
     copy.row_stride = __shfl_sync(~0u, load.row_stride, owner);
-    copy.slot_stride = __shfl_sync(~0u, load.slot_stride, owner);
     copy.bytes = __shfl_sync(~0u, load.bytes, owner);
     return copy;
 }
@@ -125,9 +124,10 @@ __device__ __forceinline__ abi::Load broadcast(const abi::Load& load, U32 owner)
 /// Starts the copies of one load into a slot. The whole loader warp takes part.
 template <class Config>
 __device__ __forceinline__ void fill_slot(U32 slot, const abi::Load& load) {
-    U64 from = load.address;
-    U32 to = shared_address(slot_memory<Config>(slot));
+    const U32 to = shared_address(slot_memory<Config>(slot));
     const U32 full = control().full[slot].address();
+    const auto target = [&](U32 row) { return to + abi::panel_row(row, load.row_bytes); };
+    const auto source = [&](U32 row) { return load.address + static_cast<U64>(row) * load.row_stride; };
 #if __CUDA_ARCH__ >= 900
     if (elected()) {
         asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(full),
@@ -136,31 +136,54 @@ __device__ __forceinline__ void fill_slot(U32 slot, const abi::Load& load) {
         // A weight is read once in an iteration: it must not push activations and caches out of the L2 cache.
         U64 once;
         asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
-#pragma unroll 1
-        for (U32 row = 0; row < load.rows; ++row) {
+        const auto copy = [&](U32 row) {
             asm volatile(
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                 "[%1], %2, "
-                "[%3], %4;" ::"r"(to),
-                "l"(from), "r"(load.row_bytes), "r"(full), "l"(once)
+                "[%3], %4;" ::"r"(target(row)),
+                "l"(source(row)), "r"(load.row_bytes), "r"(full), "l"(once)
                 : "memory");
-            from += load.row_stride;
-            to += load.slot_stride;
+        };
+        if (load.rows == abi::kPanelRows) {
+#pragma unroll
+            for (U32 row = 0; row < abi::kPanelRows; ++row) copy(row);
+        } else {
+#pragma unroll 1
+            for (U32 row = 0; row < load.rows; ++row) copy(row);
         }
     }
     __syncwarp();
 #else
     for (U32 row = 0; row < load.rows; ++row) {
         for (U32 at = threadIdx.x % 32 * 16; at < load.row_bytes; at += 32 * 16) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target(row) + at),
+                         "l"(source(row) + at)
                          : "memory");
         }
-        from += load.row_stride;
-        to += load.slot_stride;
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full) : "memory");
 #endif
 }
+
+/// Spreads a worker's loads in time. One that asks as fast as it can takes more than its share of what the L2 cache
+/// delivers; others then end a phase late, and all wait for them.
+template <class Config>
+class Pace {
+public:
+    /// Waits until the gap behind the last load is over; the next one is as long as a load of so many bytes asks for.
+    __device__ __forceinline__ void keep(U32 bytes) {
+        if constexpr (Config::kLoadGap > 0) {
+            while (static_cast<U32>(clock()) - begin_ < gap_) {
+            }
+            begin_ = static_cast<U32>(clock());
+            gap_ = bytes * Config::kLoadGap / 1024;
+        }
+    }
+
+private:
+    U32 begin_ = 0;  ///< clock cycles
+    U32 gap_ = 0;
+};
 
 /// Has the launch ended before all of its iterations were run? For the loader, which nobody tells.
 __device__ __forceinline__ bool ended_early() {
@@ -169,8 +192,10 @@ __device__ __forceinline__ bool ended_early() {
 }
 
 /// Where a loader is in its worker's stream.
+template <class Config>
 struct LoaderState {
     Cursor cursor;
+    Pace<Config> pace;
     U32 issued = 0;
     bool over = false;  ///< a wait was given up, or nobody consumes any more
 };
@@ -179,10 +204,10 @@ struct LoaderState {
 /// stream's path.
 template <class Config>
 __device__ __forceinline__ void load_iteration(const abi::Launch& launch, const abi::WorkerRange& range,
-                                               LoaderState& state) {
+                                               LoaderState<Config>& state) {
     const U32 lane = threadIdx.x % 32;
     const abi::Load* loads = launch.loads + range.first_load;
-    auto& [cursor, issued, over] = state;
+    auto& [cursor, pace, issued, over] = state;
     for (U32 base = 0; base < range.load_count && !over; base += 32) {
         abi::Load mine{};
         if (base + lane < range.load_count) {
@@ -200,9 +225,11 @@ __device__ __forceinline__ void load_iteration(const abi::Launch& launch, const 
             }
             over = __any_sync(~0u, over);
             if (over) break;
-            fill_slot<Config>(cursor.slot, broadcast(mine, i));
+            const abi::Load load = broadcast(mine, i);
+            pace.keep(load.bytes);
+            fill_slot<Config>(cursor.slot, load);
             stamp_issued(launch, range.first_load + base + i);
-            cursor = cursor.next<Config>();
+            cursor = cursor.template next<Config>();
             ++issued;
         }
     }
@@ -212,7 +239,7 @@ __device__ __forceinline__ void load_iteration(const abi::Launch& launch, const 
 /// from one iteration to the next, since nothing in the stream changes within a launch.
 template <class Config>
 __device__ __forceinline__ void load_stream(const abi::Launch& launch, const abi::WorkerRange& range) {
-    LoaderState state;
+    LoaderState<Config> state;
     for (U32 iteration = 0; iteration < launch.iterations && !state.over; ++iteration) {
         load_iteration<Config>(launch, range, state);
     }

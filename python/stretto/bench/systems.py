@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TOKENS_OF_A_LAUNCH = 32
 MANY_TOKENS = f"Stretto, {TOKENS_OF_A_LAUNCH} tokens a launch"
+PACKED = "Stretto, packed weights"
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,9 @@ def _captured(decode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], case
     return Running(graph.replay, replay, owner=decode)
 
 
-def _stretto(*without: str):
+def _stretto(**options: Any):
     def start(model: PreTrainedModel, case: Case) -> Running:
-        step = stretto.compile(model, batch_size=case.batch, max_cache_len=case.context, without=without)
+        step = stretto.compile(model, batch_size=case.batch, max_cache_len=case.context, **options)
         return _direct(lambda tokens, position: step(input_ids=tokens, cache_position=position)[:, -1], case)
 
     return start
@@ -199,9 +200,10 @@ SYSTEMS = {
         System("Stretto's tiles as kernels + graph", _kernels(overlapped=False)),
         System("Stretto's tiles as kernels + graph + PDL", _kernels(overlapped=True)),
         System("Stretto", _stretto()),
+        System(PACKED, _stretto(packed_weights=True)),
         System(MANY_TOKENS, _generating),
-        System("Stretto without words", _stretto("words")),
-        System("Stretto without stream", _stretto("stream")),
+        System("Stretto without words", _stretto(without=("words",))),
+        System("Stretto without stream", _stretto(without=("stream",))),
     )
 }
 
@@ -210,6 +212,7 @@ ABLATIONS = (
     ("weights that run ahead through the ring", "Stretto without stream", "Stretto"),
     ("epoch-tagged words", "Stretto without words", "Stretto"),
     ("one kernel, not a graph of kernels with PDL", "Stretto's tiles as kernels + graph + PDL", "Stretto"),
+    ("packed weights", "Stretto", PACKED),
     ("several tokens in a launch", "Stretto", MANY_TOKENS),
 )
 
