@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cost/simulate.h"
+#include "schedule/loads.h"
 
 namespace stretto {
 namespace {
@@ -54,7 +55,9 @@ private:
         fmt::format_to(out_, "  {} regions, {} tasks on {} workers, {} events\n",
                        graph.regions.regions.size(), graph.tasks.size(), plan_.workers.size(),
                        plan_.events.size());
-        fmt::format_to(out_, "  streamed {}, bound {}, arena {}\n", bytes_text(streamed_),
+        const auto packed = static_cast<double>(packed_bytes(plan_));
+        fmt::format_to(out_, "  streamed {}{}, bound {}, arena {}\n", bytes_text(streamed_),
+                       packed > 0 ? fmt::format(" (as packed copies {})", bytes_text(packed)) : "",
                        bytes_text(bound_bytes()), bytes_text(static_cast<double>(plan_.arena_bytes)));
         fmt::format_to(out_, "  ring of {} slots of {} B and {} B of scratch a worker\n", plan_.shared.slots,
                        plan_.shared.slot_bytes, plan_.shared.scratch_bytes);

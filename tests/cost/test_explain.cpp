@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "cost/explain.h"
 #include "cost/plans.h"
+#include "support/machines.h"
+#include "support/sample_plan.h"
 
 namespace stretto {
 namespace {
@@ -37,6 +39,11 @@ TEST(Explain, ReportsAPlan) {
               "   start us    end us    gap us  task\n"
               "       0.00     10.00      0.00  #0 r0 on worker 0\n"
               "      13.00    413.00      3.00  #1 r1 on worker 1, after a hand-off: counter\n");
+}
+
+TEST(Explain, SaysWhatPackedCopiesOfWeightsTake) {
+    const std::string text = explain(sample::every_kind(h200_of(1), 1), h200_of(1));
+    EXPECT_NE(text.find("  streamed 36.9 kB (as packed copies 37.4 kB), bound "), std::string::npos) << text;
 }
 
 TEST(Explain, TellsBarriersOnThePathFromCounters) {
