@@ -123,7 +123,7 @@ void BoundProgram::bind(const Bindings& bindings) {
         for (std::size_t i = 0; i < loads.size(); ++i) {
             if (can_pack(buffers_.at(loads_[i].dynamic).role, loads[i].rows)) panels.push_back(&loads[i]);
         }
-        packed_.emplace(panels, packed_for_);
+        if (!panels.empty()) packed_.emplace(panels, packed_for_);
     }
     bound_records_ = DeviceMemory(std::as_bytes(std::span(records)));
     bound_loads_ = DeviceMemory(std::as_bytes(std::span(loads)));

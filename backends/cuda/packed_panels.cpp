@@ -50,7 +50,6 @@ PackedPanels::PackedPanels(const std::vector<abi::Load*>& panels, const std::str
 }
 
 void PackedPanels::make(Stream stream) const {
-    if (count_ == 0) return;
     LaunchConfig config{.block = {kThreads, 1, 1}, .stream = stream};
     config.grid[0] = static_cast<unsigned>(std::min(count_, kMostBlocks));
     DevicePointer panels = panels_.address();

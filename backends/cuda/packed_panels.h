@@ -14,7 +14,7 @@ namespace stretto::cuda {
 /// storage takes one for each row.
 class PackedPanels {
 public:
-    /// Gives each of `panels` its image and makes it the load of that: of one row. They have absolute addresses. `make` fills
+    /// Gives each of `panels` its image and makes it the load of that: of one row. There is one at least, and they have absolute addresses. `make` fills
     /// the images. `arch` as for compile_kernel.
     PackedPanels(const std::vector<abi::Load*>& panels, const std::string& arch);
 

@@ -1,8 +1,7 @@
-#include "schedule/loads.h"
-
 #include <gtest/gtest.h>
 
 #include "abi/abi.h"
+#include "schedule/loads.h"
 #include "support/machines.h"
 #include "support/sample_plan.h"
 
@@ -39,7 +38,8 @@ TEST(Loads, NeighboursOfAPanelAreInDifferentBanks) {
 TEST(Loads, SevenRowsAndEightLeaveNoHoleOfARow) {
     EXPECT_EQ(abi::panel_bytes(8, 1152), 8 * 1152 + 64);
     EXPECT_EQ(abi::panel_bytes(7, 1152), 7 * 1152 + 64);
-    EXPECT_EQ(abi::panel_bytes(6, 1152), 7 * 1152 + 64) << "the even rows of a panel of eight, and three odd ones";
+    EXPECT_EQ(abi::panel_bytes(6, 1152), 7 * 1152 + 64)
+        << "the even rows of a panel of eight, and three odd ones";
     EXPECT_EQ(abi::panel_bytes(1, 1152), 1152);
 }
 
@@ -55,7 +55,8 @@ TEST(Loads, WholePanelsOfParametersCanBePacked) {
 TEST(Loads, PackedBytesAreThoseOfTheImages) {
     const Plan plan = sample::every_kind(h200_of(1), 1);
     std::size_t panels = 0;
-    for (const Load& load : plan.workers[0].stream) panels += load.rows == 8 && load.row_bytes == 1152 ? 1 : 0;
+    for (const Load& load : plan.workers[0].stream)
+        panels += load.rows == 8 && load.row_bytes == 1152 ? 1 : 0;
     ASSERT_EQ(panels, 4U);
     EXPECT_EQ(packed_bytes(plan), 4 * 9344) << "8 x 1152 + 64, to a multiple of 128";
 }

@@ -3,6 +3,7 @@
 #include "stretto/kinds/attention_pass.h"
 #include "stretto/tile/mma.h"
 #include "stretto/tile/pairs.h"
+#include "stretto/tile/row_pieces.h"
 
 namespace stretto::device {
 
@@ -18,12 +19,11 @@ template <class F>
 class AttentionMma {
     using Element = typename F::Element;
     using Pass = AttentionPass<F>;
+    using Pieces = RowPieces<Element, F::kD>;
     static constexpr int kRows = static_cast<int>(abi::attention_rows(F::kGroup * F::kQ, true));
     static constexpr I32 kQueryBytes = static_cast<I32>(abi::attention_query_bytes(F::kD, true));
     static constexpr I32 kFreshBytes = static_cast<I32>(abi::attention_fresh_bytes(F::kD));
-    static constexpr int kQuarter = F::kD / 8;  ///< pairs that one of four lanes holds of a row
-    static constexpr int kEighth = F::kD / 16;  ///< pairs that one of eight lanes holds of a row
-    static constexpr I32 kAhead = 4;            ///< turns that a strip is on its way before its own
+    static constexpr I32 kAhead = 4;  ///< turns that a strip is on its way before its own
     /// May a warp have several strips?
     template <class Config>
     static constexpr bool kTakesTurns = F::kContext > F::kSplits* Config::kWarps* abi::kAttentionStrip;
@@ -46,21 +46,21 @@ class AttentionMma {
 
     /// This lane's fragments of one strip: keys of rows g and g + 8, values of rows row(0) to row(3).
     struct Keys {
-        U32 rows[2][kQuarter];
+        U32 rows[2][Pieces::kQuarter];
     };
     struct Values {
-        U32 rows[4][kEighth];
+        U32 rows[4][Pieces::kEighth];
     };
     /// Strips whose keys registers hold: those of the next one are on their way during a turn, but where rows are wide.
     template <class Config>
     static constexpr int kHeld = kTakesTurns<Config>&& F::kD <= 64 ? 2 : 1;
 
     /// For query row g: maximum and this lane's part of the weight. For query rows 2q and 2q + 1: sums of the elements
-    /// that column() names, by element, then row.
+    /// that Pieces::column() names, by element, then row.
     struct State {
         float maximum = -infinity<float>();
         float weight = 0;
-        float sums[kEighth][4] = {};
+        float sums[Pieces::kEighth][4] = {};
     };
 
 public:
@@ -137,54 +137,6 @@ private:
             [](I32 d, float x) { staged_value<Config>()[d] = narrow<Element>(x); });
     }
 
-    /// Pairs 4c to 4c + 3 of a lane's quarter of a row: of every 32 elements the eight from 8q on; of a last 16 elements
-    /// two pairs, the four from 4q on.
-    static constexpr int kQuarterPieces = (F::kD + 31) / 32;
-    [[nodiscard]] static constexpr int quarter_pairs(int c) { return c < F::kD / 32 ? 4 : 2; }
-    static __device__ __forceinline__ void load_quarter(const Element* row, I32 q, int c, U32* pairs) {
-        if (quarter_pairs(c) == 4) {
-            const uint4 four = *reinterpret_cast<const uint4*>(row + c * 32 + q * 8);
-            pairs[0] = four.x;
-            pairs[1] = four.y;
-            pairs[2] = four.z;
-            pairs[3] = four.w;
-        } else {
-            const uint2 two = *reinterpret_cast<const uint2*>(row + c * 32 + q * 4);
-            pairs[0] = two.x;
-            pairs[1] = two.y;
-        }
-    }
-
-    /// Pairs of a lane's eighth of a row, in pieces: of every 64 elements the eight from 8g on; of 32 that remain the four
-    /// from 4g on; of 16 that remain the two from 2g on.
-    static constexpr int kEighthPieces = F::kD / 64 + F::kD / 32 % 2 + F::kD / 16 % 2;
-    [[nodiscard]] static constexpr int eighth_pairs(int c) {
-        return c < F::kD / 64 ? 4 : c == F::kD / 64 && F::kD % 64 >= 32 ? 2 : 1;
-    }
-    [[nodiscard]] static constexpr int eighth_begin(int c) {
-        return c <= F::kD / 64 ? c * 4 : F::kD / 64 * 4 + 2;
-    }
-    /// First element of pair w of piece c.
-    [[nodiscard]] static __device__ __forceinline__ I32 column(int c, int w, I32 g) {
-        return eighth_begin(c) * 16 + g * 2 * eighth_pairs(c) + 2 * w;
-    }
-    static __device__ __forceinline__ void load_eighth(const Element* row, I32 g, int c, U32* pairs) {
-        const Element* at = row + column(c, 0, g);
-        if (eighth_pairs(c) == 4) {
-            const uint4 four = *reinterpret_cast<const uint4*>(at);
-            pairs[0] = four.x;
-            pairs[1] = four.y;
-            pairs[2] = four.z;
-            pairs[3] = four.w;
-        } else if (eighth_pairs(c) == 2) {
-            const uint2 two = *reinterpret_cast<const uint2*>(at);
-            pairs[0] = two.x;
-            pairs[1] = two.y;
-        } else {
-            pairs[0] = *reinterpret_cast<const U32*>(at);
-        }
-    }
-
     /// Rows beyond the context repeat its last row.
     [[nodiscard]] static __device__ __forceinline__ I32 inside(I32 s) {
         return F::kContext % abi::kAttentionStrip == 0 ? s : min(s, F::kContext - 1);
@@ -201,12 +153,14 @@ private:
 
     static __device__ __forceinline__ void load_keys(const F& f, const Pass& pass, I32 begin, Keys& keys) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) load_key(key_row(f, pass, begin, half), keys.rows[half]);
+        for (int half = 0; half < 2; ++half)
+            Pieces::load_quarter(key_row(f, pass, begin, half), Lane::here().q, keys.rows[half]);
     }
     static __device__ __forceinline__ void load_values(const F& f, const Pass& pass, I32 begin,
                                                        Values& values) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) load_value(value_row(f, pass, begin, i), values.rows[i]);
+        for (int i = 0; i < 4; ++i)
+            Pieces::load_eighth(value_row(f, pass, begin, i), Lane::here().g, values.rows[i]);
     }
     /// Brings values near without taking registers for them.
     static __device__ __forceinline__ void prefetch_values(const F& f, const Pass& pass, I32 begin) {
@@ -215,8 +169,8 @@ private:
         for (int i = 0; i < 4; ++i) {
             const Element* row = value_row(f, pass, begin, i);
 #pragma unroll
-            for (int c = 0; c < kEighthPieces; ++c)
-                asm volatile("prefetch.global.L1 [%0];" ::"l"(row + column(c, 0, lane.g)));
+            for (int c = 0; c < Pieces::kEighthPieces; ++c)
+                asm volatile("prefetch.global.L1 [%0];" ::"l"(row + Pieces::column(c, 0, lane.g)));
         }
     }
     /// Brings a strip that is some turns ahead into the L2 cache: each lane asks for lines of one row of keys or values.
@@ -232,15 +186,6 @@ private:
 #pragma unroll
         for (int d = 0; d < F::kD; d += kLine) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + d));
     }
-    static __device__ __forceinline__ void load_key(const Element* row, U32* pairs) {
-#pragma unroll
-        for (int c = 0; c < kQuarterPieces; ++c) load_quarter(row, Lane::here().q, c, pairs + 4 * c);
-    }
-    static __device__ __forceinline__ void load_value(const Element* row, U32* pairs) {
-#pragma unroll
-        for (int c = 0; c < kEighthPieces; ++c) load_eighth(row, Lane::here().g, c, pairs + eighth_begin(c));
-    }
-
     template <class Config>
     [[nodiscard]] static __device__ __forceinline__ State attend(const F& f, const Pass& pass, I32 split,
                                                                  Keys (&keys)[kHeld<Config>], I32 end,
@@ -284,16 +229,17 @@ private:
         if (F::kFreshKey && is_inside(fresh, begin)) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                if (fresh == begin + half * 8 + lane.g) load_key(staged_key<Config>(), keys.rows[half]);
+                if (fresh == begin + half * 8 + lane.g)
+                    Pieces::load_quarter(staged_key<Config>(), lane.q, keys.rows[half]);
             }
         }
         const Element* query = staged_query<Config>(kRows == 8 ? lane.g : min(lane.g, kRows - 1));
         float sums[2][4] = {};
 #pragma unroll
-        for (int c = 0; c < kQuarterPieces; ++c) {
+        for (int c = 0; c < Pieces::kQuarterPieces; ++c) {
 #pragma unroll
-            for (int w = 0; w < quarter_pairs(c); w += 2) {
-                const Element* pair = query + (c * 16 + lane.q * quarter_pairs(c) + w) * 4;
+            for (int w = 0; w < Pieces::quarter_pairs(c); w += 2) {
+                const Element* pair = query + (c * 16 + lane.q * Pieces::quarter_pairs(c) + w) * 4;
                 const uint4 a = *reinterpret_cast<const uint4*>(pair);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
@@ -354,12 +300,13 @@ private:
         if (F::kFreshValue && is_inside(fresh, begin)) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                if (fresh == begin + lane.row(i)) load_value(staged_value<Config>(), values.rows[i]);
+                if (fresh == begin + lane.row(i))
+                    Pieces::load_eighth(staged_value<Config>(), lane.g, values.rows[i]);
             }
         }
         if (begin + abi::kAttentionStrip > end) clear_values(values, end - begin);
 #pragma unroll
-        for (int w = 0; w < kEighth; ++w) {
+        for (int w = 0; w < Pieces::kEighth; ++w) {
             const uint4 a = make_uint4(low_elements(values.rows[0][w], values.rows[1][w]),
                                        high_elements(values.rows[0][w], values.rows[1][w]),
                                        low_elements(values.rows[2][w], values.rows[3][w]),
@@ -395,11 +342,11 @@ private:
             if (row >= kRows) continue;
             float* sums = Parts<Config>::sums(parts<Config>(), warp, row);
 #pragma unroll
-            for (int c = 0; c < kEighthPieces; ++c) {
+            for (int c = 0; c < Pieces::kEighthPieces; ++c) {
 #pragma unroll
-                for (int w = 0; w < eighth_pairs(c); ++w) {
-                    const float(&from)[4] = state.sums[eighth_begin(c) + w];
-                    *reinterpret_cast<float2*>(sums + column(c, w, lane.g)) =
+                for (int w = 0; w < Pieces::eighth_pairs(c); ++w) {
+                    const float(&from)[4] = state.sums[Pieces::eighth_begin(c) + w];
+                    *reinterpret_cast<float2*>(sums + Pieces::column(c, w, lane.g)) =
                         make_float2(from[odd], from[odd + 2]);
                 }
             }
