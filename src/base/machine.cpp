@@ -33,6 +33,7 @@ const std::array<Field, 17> kFields{{{"name", &Machine::name},
                                      {"workers", &Machine::workers},
                                      {"consumer_warps", &Machine::consumer_warps, 1},
                                      {"shared_bytes", &Machine::shared_bytes, 1},
+                                     {"clock", &Machine::clock},
                                      {"bandwidth", &Machine::bandwidth, 1e-6},
                                      {"flops", &Machine::flops, 1e-6},
                                      {"tensor_flops", &Machine::tensor_flops, 1e-6},
@@ -43,8 +44,7 @@ const std::array<Field, 17> kFields{{{"name", &Machine::name},
                                      {"word_byte_us", &Machine::word_byte_us},
                                      {"barrier_us", &Machine::barrier_us},
                                      {"task_us", &Machine::task_us},
-                                     {"load_latency_us", &Machine::load_latency_us},
-                                     {"load_gap", &Machine::load_gap}}};
+                                     {"load_latency_us", &Machine::load_latency_us}}};
 
 [[noreturn]] void fail(const Field& field, const std::string& problem) {
     throw UserError(fmt::format("machine: field '{}' {}", field.name, problem));

@@ -14,6 +14,7 @@ struct Machine {
     std::int32_t workers = 1;         ///< resident CTAs (one a SM), or threads; 0 in a file: all threads here
     std::int32_t consumer_warps = 8;  ///< lanes of one worker that compute, in groups of 32
     std::int64_t shared_bytes = 0;    ///< shared memory that one worker may use
+    double clock = 0;                 ///< cycles/us of a worker, as the chip is sold; 0: unknown
     double bandwidth = 1;             ///< bytes/us that all workers read from memory together
     double flops = 1;                 ///< scalar F32 operations/us of one worker
     double tensor_flops = 1;          ///< 16-bit operations/us of one worker's tensor cores, sustained
@@ -25,7 +26,6 @@ struct Machine {
     double barrier_us = 1;            ///< hand-off by a barrier over all workers
     double task_us = 0;               ///< fixed cost of starting a task
     double load_latency_us = 0;       ///< one dependent load of another worker's result
-    std::int32_t load_gap = 0;        ///< clock cycles from one load of a stream to the next, for each KiB
 };
 
 /// Reads a machine file. Throws UserError naming the file and the wrong or missing field.

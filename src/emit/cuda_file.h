@@ -55,7 +55,7 @@ struct CudaFile {
     std::int64_t warps = 0;  ///< that compute
     std::int64_t slots = 0;  ///< of the ring
     std::int64_t slot_bytes = 0;
-    std::int64_t load_gap = 0;  ///< as Machine::load_gap
+    std::int64_t load_gap = 0;  ///< clock cycles from one load to the next, for each KiB
 };
 
 [[nodiscard]] std::string print(const CudaFunctor& functor);

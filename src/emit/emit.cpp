@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -57,6 +58,17 @@ std::int64_t shared_bytes(const Plan& plan, const Machine& machine) {
     return total;
 }
 
+/// A worker may ask for so many times its share of the bandwidth, at the nominal clock. What it gets beyond that, others lack.
+constexpr double kMostShares = 1.3;
+
+/// Clock cycles from one load to the next, for each KiB.
+std::int64_t load_gap(const Plan& plan, const Machine& machine) {
+    const auto streaming = std::count_if(plan.workers.begin(), plan.workers.end(),
+                                         [](const Worker& worker) { return !worker.stream.empty(); });
+    const double share = machine.bandwidth / static_cast<double>(std::max<std::int64_t>(streaming, 1));
+    return std::llround(machine.clock * 1024 / (kMostShares * share));
+}
+
 void check_ring(const Plan& plan) {
     const bool streams = std::any_of(plan.workers.begin(), plan.workers.end(),
                                      [](const Worker& w) { return !w.stream.empty(); });
@@ -80,7 +92,7 @@ Emission emit(const Plan& plan, const Machine& machine) {
     // A program without streams still has a ring type: one slot that nothing uses.
     out.source = print(CudaFile{std::move(kinds.kinds), plan.shared.warps,
                                 std::max<std::int64_t>(plan.shared.slots, 1), plan.shared.slot_bytes,
-                                machine.load_gap});
+                                load_gap(plan, machine)});
     out.records = bytes_of(records.records);
     out.loads = bytes_of(records.loads);
     out.workers = bytes_of(records.workers);

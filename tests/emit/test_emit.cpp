@@ -306,6 +306,24 @@ TEST(Emit, LoadsOfPanelsCarryTheirRows) {
     EXPECT_EQ(items<abi::WorkerRange>(emission.workers)[0].load_count, 4U);
 }
 
+TEST(Emit, WorkersAskForLittleMoreThanTheirShareOfTheBandwidth) {
+    const auto gap_of = [](std::size_t workers, Machine machine) {
+        Plan plan = sample::every_kind(machine, 1);
+        plan.workers.resize(workers, plan.workers.front());
+        const std::string source = emit(plan, machine).source;
+        const std::size_t end = source.find(">;\n\nextern");
+        const std::size_t begin = source.rfind(", ", end) + 2;
+        return source.substr(begin, end - begin);
+    };
+    EXPECT_EQ(gap_of(132, machine()), "46") << "1980 x 1024 x 132 / (1.3 x 4.5e6)";
+    EXPECT_EQ(gap_of(66, machine()), "23");
+    Machine slower = machine();
+    slower.bandwidth = 3e6;
+    EXPECT_EQ(gap_of(132, slower), "69");
+    slower.clock = 0;
+    EXPECT_EQ(gap_of(132, slower), "0");
+}
+
 TEST(Emit, RecordsCarryTheRowsOfLoadsOfWholeRows) {
     sample::PlanBuilder plan;
     const BufferId x = plan.buffer("x", DType::F32, {1, 576}, BufferRole::Input);
