@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "backends/cuda/bound_program.h"
 #include "backends/cuda/limits.h"
 #include "backends/cuda/loaded_kernel.h"
@@ -73,7 +71,8 @@ public:
         static_cast<void>(cuda::use_context());
         stream_ = static_cast<cuda::Stream>(stream);
         if (!program_.bound_to(bindings)) program_.bind(bindings);
-        if (std::exchange(stale_, false)) program_.pack(stream_);
+        if (stale_) program_.pack(stream_);
+        stale_ = false;
         abi::Launch launch = program_.launch(bindings);
         launch.counters = counters_.as<abi::U32>();
         launch.meeting = meeting_.as<abi::Meeting>();

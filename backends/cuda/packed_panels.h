@@ -14,14 +14,12 @@ namespace stretto::cuda {
 /// storage takes one for each row.
 class PackedPanels {
 public:
-    /// Gives each of `panels` its image and makes it the load of that: of one row. There is one at least, and they have absolute addresses. `make` fills
-    /// the images. `arch` as for compile_kernel.
+    /// Gives each of `panels` its image, which `make` fills, and makes it a load of that: of one row. There is one panel at
+    /// least, and all have absolute addresses. `arch` as for compile_kernel.
     PackedPanels(const std::vector<abi::Load*>& panels, const std::string& arch);
 
     /// Copies all panels as they are now. Asynchronous, in the order of `stream`.
     void make(Stream stream) const;
-
-    [[nodiscard]] std::size_t bytes() const { return images_.size(); }
 
 private:
     DeviceMemory images_;

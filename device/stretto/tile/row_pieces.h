@@ -16,8 +16,7 @@ struct RowPieces {
     /// four from 4q on.
     static constexpr int kQuarterPieces = (D + 31) / 32;
     [[nodiscard]] static constexpr int quarter_pairs(int c) { return c < D / 32 ? 4 : 2; }
-    static __device__ __forceinline__ void load_quarter(const Element* row, I32 q,
-                                                        U32 (&pairs)[kQuarter]) {
+    static __device__ __forceinline__ void load_quarter(const Element* row, I32 q, U32 (&pairs)[kQuarter]) {
 #pragma unroll
         for (int c = 0; c < kQuarterPieces; ++c) {
             if (quarter_pairs(c) == 4) {
@@ -34,9 +33,7 @@ struct RowPieces {
     [[nodiscard]] static constexpr int eighth_pairs(int c) {
         return c < D / 64 ? 4 : c == D / 64 && D % 64 >= 32 ? 2 : 1;
     }
-    [[nodiscard]] static constexpr int eighth_begin(int c) {
-        return c <= D / 64 ? c * 4 : D / 64 * 4 + 2;
-    }
+    [[nodiscard]] static constexpr int eighth_begin(int c) { return c <= D / 64 ? c * 4 : D / 64 * 4 + 2; }
     /// First element of pair w of piece c.
     [[nodiscard]] static __device__ __forceinline__ I32 column(int c, int w, I32 g) {
         return eighth_begin(c) * 16 + g * 2 * eighth_pairs(c) + 2 * w;
